@@ -9,9 +9,9 @@ import numpy as np
 from perfkit.core.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import refuse_other_format, write_bytes
-from perfkit.core.parquet import DamagedParquetError, encode_arrays, read_arrays, read_metadata
 from perfkit.core.record import InitialBlock
 from perfkit.core.spec import Struct
+from perfkit.store.parquet import DamagedParquetError, encode_arrays, read_arrays, read_metadata
 
 MEMORY_FILE_VERSION = 1
 _KEY = "perfkit"

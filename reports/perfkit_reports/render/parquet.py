@@ -2,7 +2,7 @@
 
 import json
 
-from perfkit.core.parquet import encode_rows
+from perfkit.store.parquet import encode_rows
 from perfkit_reports.document.tables import RawTable
 
 # Unit suffixes of column names.

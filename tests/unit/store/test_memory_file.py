@@ -21,9 +21,9 @@ from perfkit.core.allocations import (
     build_allocations,
 )
 from perfkit.core.errors import RunFormatError
-from perfkit.core.parquet import encode_arrays, encode_rows, read_arrays, read_metadata
 from perfkit.core.record import InitialBlock
 from perfkit.store.memory_file import MEMORY_FILE_VERSION, read_allocations, write_allocations
+from perfkit.store.parquet import encode_arrays, encode_rows, read_arrays, read_metadata
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

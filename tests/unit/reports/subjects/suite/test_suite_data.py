@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.parquet import read_arrays
+from perfkit.store.parquet import read_arrays
 from perfkit_reports.document.tables import RawTable
 from perfkit_reports.render.parquet import encode_parquet
 from perfkit_reports.subjects.suite.suite_document import build_document

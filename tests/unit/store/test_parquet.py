@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from perfkit.core.parquet import DamagedParquetError, encode_arrays, encode_rows, read_arrays, read_metadata
+from perfkit.store.parquet import DamagedParquetError, encode_arrays, encode_rows, read_arrays, read_metadata
 
 SCHEMA = {"name": str, "seconds": float, "calls": int, "known": bool, "shapes": list[str]}
 
