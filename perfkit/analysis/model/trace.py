@@ -4,6 +4,8 @@ Every struct is written as it is to `analysis.json`. Seconds are per step where 
 where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 """
 
+from statistics import median
+
 from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.fleet import StageActions
 from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, ReplayedGraph
@@ -163,9 +165,9 @@ class RankTrace(Struct):
         trains: whether gradients are computed or an optimizer steps; None where the trace may show the forward part of
             a training step. `records_graph`: autograd recorded nodes for a backward pass.
         step_basis: the evidence for steps: marked, by periodicity, or none.
-        outlier_steps: steps that take far longer than the others, such as a first one, excluded from `steps` and from
-            all figures per step: their work counts as outside the steps.
-        step_s: mean step, from the beginning of the first step to the end of its last kernel / number of steps.
+        outlier_steps: steps that take far longer than the others and do not recur (a first one, one that compiles),
+            excluded from `steps` and from all figures per step: their work counts as outside the steps.
+        step_s: mean of `steps`.
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
             over the whole trace without steps.
         span_s: from the first event to the last.
@@ -271,6 +273,11 @@ class RankTrace(Struct):
         """The account of the device; None where only the CPU's allocations beside it were recorded."""
         others = self.memory is not None and is_cpu(self.memory.device) and not is_cpu(self.device)
         return None if others else self.memory
+
+    @property
+    def median_step_s(self) -> float | None:
+        """The median step; None where no steps were found."""
+        return median(step.seconds for step in self.steps) if self.steps else None
 
     @property
     def modeled_share(self) -> float | None:

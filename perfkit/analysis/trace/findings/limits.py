@@ -216,7 +216,7 @@ def find_outlier_steps(view: TraceView) -> Iterator[RuleResult]:
     if not rows:
         return
     longest = max(rows, key=lambda step: step.seconds)
-    times = longest.seconds / view.trace.step_s
+    times = longest.seconds / (view.trace.median_step_s or view.trace.step_s)
     subject = f"Step {longest.number} takes" if len(rows) == 1 else f"{len(rows):,} steps take up to"
     first = all(row.start_s < step.start_s for row in rows for step in view.trace.steps)
     yield view.build_remark(

@@ -9,6 +9,7 @@ import numpy as np
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.trace.time.data_fetching import find_fetches
 from perfkit.analysis.trace.time.grouping import group_rows
+from perfkit.analysis.trace.time.intervals import measure_covered
 from perfkit.analysis.trace.time.launch_queue import find_runtime_calls, is_synchronizing
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.trace.event_names import mark_named
@@ -40,7 +41,8 @@ _ALTERNATING = 0.1  # of the calls; a cache that is emptied releases its segment
 
 
 class HostCalls(NamedTuple):
-    """Events of calls within the windows, in the order of time: those that wait, that allocate, that fetch a batch."""
+    """Events of calls in the order of time: those that wait or allocate and begin within the windows, and those that
+    fetch a batch while one of them lasts."""
 
     waits: Ints
     allocations: Ints
@@ -75,10 +77,12 @@ def find_host_calls(ops: Ops, windows: StepWindows) -> HostCalls:
     """The calls of each kind."""
     trace = ops.trace
     loading = find_fetches(trace)
+    begun = windows.find_windows(trace.start_ns[loading]) != NONE
+    # A device is behind: its step may wait for a fetch that began while it ran an outlier step.
     return HostCalls(
         find_runtime_calls(trace, windows, is_synchronizing),
         find_runtime_calls(trace, windows, is_allocation),
-        loading[windows.find_windows(trace.start_ns[loading]) != NONE],
+        loading[begun | (measure_covered(trace.start_ns[loading], trace.end_ns[loading], windows.spans) > 0)],
     )
 
 
@@ -89,16 +93,15 @@ def build_call_rows(
 
     `idle_ns` is what each event is charged with of the device's idle time, None where no device was traced.
     """
-    steps = max(len(windows), 1)
     kinds = ((WAIT, calls.waits), (ALLOCATION, calls.allocations), (FETCH, calls.fetching))
-    rows = [row for kind, events in kinds for row in _build_kind_rows(ops, kind, events, idle_ns, steps)]
+    rows = [row for kind, events in kinds for row in _build_kind_rows(ops, windows, kind, events, idle_ns)]
     return tuple(sorted(rows, key=lambda row: (-(row.idle_s or 0.0), -row.seconds)))
 
 
 def _build_kind_rows(
-    ops: Ops, kind: str, events: Ints, charged: Mapping[int, int] | None, steps: int
+    ops: Ops, windows: StepWindows, kind: str, events: Ints, charged: Mapping[int, int] | None
 ) -> Iterator[HostCallRow]:
-    trace = ops.trace
+    trace, steps = ops.trace, max(len(windows), 1)
     if not len(events):
         return
     idle = None if charged is None else np.asarray([charged[event] for event in events.tolist()], np.int64)
@@ -106,7 +109,9 @@ def _build_kind_rows(
     op = np.append(trace.name[ops.event], NONE)[around]  # NONE (-1) takes the last entry, which is NONE
     name = trace.name[events].astype(np.int64)
     groups = group_rows(name, op.astype(np.int64))
-    calls, spent = groups.count_by_group(), groups.sum_by_group(trace.end_ns[events] - trace.start_ns[events])
+    calls = groups.count_by_group()
+    start, end = trace.start_ns[events], trace.end_ns[events]
+    spent = groups.sum_by_group(measure_covered(start, end, windows.spans) if kind == FETCH else end - start)
     idle_ns = None if idle is None else groups.sum_by_group(idle)
     for number in np.argsort(-(spent if idle_ns is None else idle_ns), kind="stable")[:MOST_CALLS].tolist():
         first = groups.first[number]

@@ -80,10 +80,10 @@ def find_idle_causes(ops: Ops, windows: StepWindows, waiting: LaunchQueue | None
 
 
 def _sum_charged_idle(idle: IdleTime, calls: HostCalls) -> Mapping[int, int]:
-    """The idle time charged to each CPU call."""
+    """The idle time within the steps charged to each CPU call."""
     events = np.concatenate(calls)
     charged = dict.fromkeys(events.tolist(), 0)
-    mine = np.flatnonzero(idle.event != NONE)
+    mine = np.flatnonzero((idle.event != NONE) & idle.within)
     of, row = np.unique(idle.event[mine], return_inverse=True)
     sums = np.bincount(row, weights=idle.length_ns[mine]).astype(np.int64)
     return charged | dict(zip(of.tolist(), sums.tolist(), strict=True))

@@ -21,13 +21,14 @@ from perfkit.trace.ops.ops import Ops
 class StepWindows:
     """Disjoint spans in the order of time, (n, 2); `number` is that of the step, NONE for a trace without steps.
 
-    A trace without steps is one window from its first event to its last. `unlike` are the spans of outlier steps, with
-    `unlike_number`: their work is in no window.
+    A trace without steps is one window from its first event to its last. `row` are the rows of the trace's steps,
+    empty without any. `unlike` are the spans of outlier steps, with `unlike_number`: their work is in no window.
     """
 
     spans: Intervals
     number: Ints
     span: tuple[int, int]
+    row: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     unlike: Intervals = field(default_factory=lambda: EMPTY)
     unlike_number: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -51,11 +52,11 @@ class StepWindows:
 def find_step_windows(ops: Ops) -> StepWindows:
     """The windows of a trace's steps, without steps in which no op began (the profiler leaves one open at its end)."""
     first, last = find_trace_span(ops.trace)
-    start, end, number = ops.steps.start_ns, ops.steps.end_ns, ops.steps.number
+    row = np.arange(len(ops.steps))
     if len(ops):
-        used = np.bincount(ops.step[ops.step != NONE], minlength=len(number)) > 0
-        start, end, number = start[used], end[used], number[used]
-    if not len(number):
+        row = row[np.bincount(ops.step[ops.step != NONE], minlength=len(row)) > 0]
+    start, end = ops.steps.start_ns[row], ops.steps.end_ns[row]
+    if not len(row):
         whole = np.asarray([[first, last]] if last > first else np.empty((0, 2)), np.int64)
         return StepWindows(whole, np.full(len(whole), NONE, np.int64), (first, last))
     if ops.trace.has_device_events:
@@ -63,9 +64,10 @@ def find_step_windows(ops: Ops) -> StepWindows:
     else:
         start = np.maximum(start, np.append(start[0], np.maximum.accumulate(end)[:-1]))
     keep = end > start
-    spans, number = np.column_stack((start, end))[keep], number[keep]
-    far = find_outlier_steps(spans[:, 1] - spans[:, 0])
-    return StepWindows(spans[~far], number[~far], (first, last), spans[far], number[far])
+    spans, row = np.column_stack((start, end))[keep], row[keep]
+    number = ops.steps.number[row]
+    far = find_outlier_steps(spans, ops.trace)
+    return StepWindows(spans[~far], number[~far], (first, last), row[~far], spans[far], number[far])
 
 
 def _shift_to_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from perfkit_reports.subjects.trace.improvements import (
     has_roofs,
 )
 from perfkit_reports.subjects.trace.series import choose_focus_trace
-from perfkit_reports.subjects.trace.trace_sentences import get_time_basis
+from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s, get_time_basis
 from perfkit_reports.wording import format_bounded
 
 _NAMED = 3  # unlike steps
@@ -60,7 +60,10 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     if not trace.steps:
         return Cell(units.format_seconds(trace.step_s), detail=trace.step_basis or "no steps found")
     times = [step.seconds for step in trace.steps]
-    spread = f", {units.format_seconds(min(times))} to {units.format_seconds(max(times))}" if len(times) > 1 else ""
+    median_s = get_other_median_s(trace)
+    middle = "" if median_s is None else f", median {units.format_seconds(median_s)}"
+    spread = f"{middle}, {units.format_seconds(min(times))} to {units.format_seconds(max(times))}"
+    spread = spread if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
     shown = ", ".join(f"{step.number} at {units.format_seconds(step.seconds)}" for step in trace.outlier_steps[:_NAMED])
     more = f" and {len(trace.outlier_steps) - _NAMED:,} more" if len(trace.outlier_steps) > _NAMED else ""

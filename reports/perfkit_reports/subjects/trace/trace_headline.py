@@ -16,6 +16,7 @@ from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
 from perfkit_reports.subjects.trace.series import choose_focus_trace
+from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s
 from perfkit_reports.wording import format_bounded, format_sentence
 
 _WORDS = {
@@ -52,9 +53,7 @@ def get_file_name(trace: RankTrace) -> str:
 
 def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     """Step time, device, its largest parts, and the improvement that saves most."""
-    subject = (
-        f"{'Step' if trace.steps else 'Trace of'} {units.format_seconds(trace.step_s)} on {describe_device(trace)}"
-    )
+    subject = f"{_format_length(trace)} on {describe_device(trace)}"
     if trace.file_info.is_truncated:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
     fleet = analysis.fleet
@@ -69,6 +68,14 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
         return f"{limits}."
     saving = format_bounded(units.format_seconds(best.saving_s), best.bound)
     return f"{limits}; {best.action} to save {saving}{' (simulated)' if best.simulated else ''}."
+
+
+def _format_length(trace: RankTrace) -> str:
+    """`Step 12.3 ms`, with the median where it differs."""
+    length, median_s = units.format_seconds(trace.step_s), get_other_median_s(trace)
+    if median_s is not None:
+        return f"Mean step {length} (median {units.format_seconds(median_s)})"
+    return f"Step {length}" if trace.steps else f"Trace of {length}"
 
 
 def list_parts(trace: RankTrace) -> Sequence[TimeShare]:

@@ -12,6 +12,8 @@ from perfkit_reports.wording import format_bounded, format_plural, format_senten
 
 # Of communication or copies: the least share outside the steps to report.
 _OUTSIDE = 0.01
+# Of the mean step: the least distance of the median to show both.
+_APART = 0.1
 
 
 def _format_share(part: float, whole: float) -> str:
@@ -20,6 +22,12 @@ def _format_share(part: float, whole: float) -> str:
         if whole > 0
         else units.format_seconds(part)
     )
+
+
+def get_other_median_s(trace: RankTrace) -> float | None:
+    """The median step where it differs from the mean by more than a tenth; else None."""
+    median_s = trace.median_step_s
+    return median_s if median_s is not None and abs(trace.step_s - median_s) > _APART * trace.step_s else None
 
 
 def get_time_basis(trace: RankTrace) -> str:

@@ -42,7 +42,8 @@ EXCEEDED_CEILINGS = FindingKind(
 OUTLIER_STEPS = FindingKind(
     "limit.outlier_steps",
     NOTE,
-    "Steps take more than three times a typical one, and are excluded from the figures.",
+    "First steps, steps that compile, or a single one take more than three times a typical one, and are excluded from "
+    "the figures.",
     "Record after the warm-up, and look at what the loop does in these steps.",
 )
 UNKNOWN_GRAPHS = FindingKind(

@@ -31,10 +31,24 @@ from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
         ([], []),
         ([90, 10, 90, 10, 90], [False] * 5),  # two kinds of steps
         ([90, 90, 10, 10, 10, 10], [True, True, False, False, False, False]),
+        ([10, 10, 10, 70, 10, 10, 10, 70, 10, 10, 10, 70], [False] * 12),  # recurs
+        ([400, 10, 10, 70, 10, 10, 10, 70, 10, 10], [True] + [False] * 9),  # the first is no such step
+        ([70, 10, 10, 10, 70, 10, 10, 10, 70, 10], [False] * 10),  # the first is
     ],
 )
-def test_what_takes_more_than_three_times_a_typical_step_is_unlike_it(lengths: list[float], far: list[bool]) -> None:
-    assert find_outlier_steps(np.asarray([round(each * 1e6) for each in lengths], np.int64)).tolist() == far
+def test_first_steps_and_a_single_accident_are_outliers(tmp_path: Path, lengths: list[float], far: list[bool]) -> None:
+    trace = read_trace(write_trace(tmp_path / "t.json.gz", []))
+    ends = np.cumsum(np.asarray([round(each * 1e6) for each in lengths], np.int64))
+    spans = np.column_stack((ends - np.diff(ends, prepend=0), ends))
+    assert find_outlier_steps(spans, trace).tolist() == far
+
+
+def test_steps_that_compile_are_outliers_however_many(tmp_path: Path) -> None:
+    ends = np.cumsum([10, 10, 60, 10, 55, 10, 10]) * 1_000_000
+    spans = np.column_stack((ends - np.diff(ends, prepend=0), ends))
+    recompiles = [mark("_compile.compile_inner (dynamo_timed)", at * 1000, 45_000) for at in (21, 91)]
+    trace = read_trace(write_trace(tmp_path / "t.json.gz", [mark("ProfilerStep#0", 0, 10_000), *recompiles]))
+    assert find_outlier_steps(spans, trace).tolist() == [False, False, True, False, True, False, False]
 
 
 def steps(*lengths: float, compiling: float = 0.0) -> list[Event]:
@@ -93,3 +107,40 @@ def test_an_outlier_in_the_middle_is_something_to_look_at(tmp_path: Path) -> Non
     assert finding.figures == {"steps": 1, "longest_s": pytest.approx(0.009), "ratio": pytest.approx(9)}
     assert "Step 3" in finding.title
     assert "schedule(" not in finding.action
+
+
+def test_stalls_that_recur_are_in_the_mean_the_headline_and_the_gain(tmp_path: Path) -> None:
+    events: list[Event] = []
+    at = 0.0
+    for number in range(12):
+        wait = 9_000.0 if number % 3 == 1 else 60.0
+        events += [
+            mark(f"ProfilerStep#{number}", at, wait + 1_500),
+            mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", at + 5, wait),
+            op("aten::mm", at + wait + 10, 20, [(64, 64), (64, 64)]),
+            launch(number + 1, at + wait + 15),
+            kernel("gemm", number + 1, at + wait + 25, 1_400),
+        ]
+        at += wait + 1_500
+    result = analysed(tmp_path, events)
+    mean = (4 * 10_500 + 8 * 1_560) / 12 * 1e-6
+    assert (len(result.steps), result.outlier_steps) == (12, ())
+    assert (result.step_s, result.median_step_s) == (pytest.approx(mean, rel=0.01), pytest.approx(1_560e-6, rel=0.02))
+    waiting = {part.category: part.seconds for part in result.time_split}["waiting for data"]
+    assert waiting == pytest.approx((4 * 9_000 + 8 * 60) / 12 * 1e-6, rel=0.02)
+    analysis = msgspec.structs.replace(sample_trace_analysis.alone(), traces=(result,))
+    assert list_figures(build_headline(analysis))[:2] == ["4.54 ms", "1.56 ms"]
+    (finding,) = [each for each in collect_trace_findings((result,), None, None) if each.id == "data.starved"]
+    assert finding.figures["wait_s"] == pytest.approx(waiting, rel=0.01)
+
+
+def test_a_wait_that_began_in_an_outlier_counts_only_within_the_other_steps(tmp_path: Path) -> None:
+    events = [*steps(20_000, 1_000, 1_000, 1_000)]
+    # The device still runs the first step when the host fetches: from 19.9 to 20.6 ms, of which 600 us are idle.
+    events.append(mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 19_900, 700))
+    result = analysed(tmp_path, events)
+    (row,) = [row for row in result.host_calls if row.kind == "data"]
+    assert [step.number for step in result.outlier_steps] == [1]
+    assert row.idle_s == pytest.approx(600e-6 / 3)
+    waiting = {part.category: part.seconds for part in result.time_split}["waiting for data"]
+    assert waiting == pytest.approx(row.idle_s)
