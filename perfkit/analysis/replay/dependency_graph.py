@@ -81,6 +81,7 @@ class DependencyGraph:
     Attributes:
         at_ns: when each node was recorded, from the origin.
         duration_ns: of kernels, 0 of moments of the host.
+        counted_steps: rows of the ops' steps that figures per step cover.
     """
 
     ops: Ops
@@ -93,6 +94,7 @@ class DependencyGraph:
     at_ns: Ints
     order: NodeOrder
     duration_ns: Ints
+    counted_steps: Ints
 
     @property
     def first_kernel(self) -> int:
@@ -132,7 +134,7 @@ def build_graph(ops: Ops, windows: StepWindows) -> DependencyGraph:
     duration = np.zeros(count, np.int64)
     duration[first_kernel:] = device.ended - device.begun
     order = order_nodes(at_ns, rank, table, count)
-    return DependencyGraph(ops, device, points, blocks, space, full, origin, at_ns, order, duration)
+    return DependencyGraph(ops, device, points, blocks, space, full, origin, at_ns, order, duration, windows.row)
 
 
 def _select_threads(ops: Ops, device: DeviceActivities) -> Ints:

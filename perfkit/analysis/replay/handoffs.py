@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.replay.edges import Flags
+from perfkit.analysis.trace.time.data_fetching import find_fetches
 from perfkit.analysis.trace.time.intervals import measure_covered, merge_intervals
 from perfkit.trace.model import Category, Ints
 from perfkit.trace.ops.ops import Ops
@@ -35,6 +36,7 @@ def find_handoffs(ops: Ops, threads: Ints) -> Handoffs:
     """
     trace = ops.trace
     active = trace.are(Category.OP, Category.LAUNCH)
+    active[find_fetches(trace)] = True  # autograd's thread waits for the loop, which waits for its data
     busy, bursts = {}, {}
     for thread in threads.tolist():
         rows = np.flatnonzero(active & (trace.thread == thread))

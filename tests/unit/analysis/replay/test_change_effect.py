@@ -35,9 +35,8 @@ def _nothing(replayed: ReplayResult) -> ChangeEffect:
 
 
 def _share(replayed: ReplayResult, effect: ChangeEffect) -> float:
-    steps = find_step_nodes(replayed.graph)
-    before = simulate_length_s(replayed, steps)
-    return 1 - simulate_length_s(replayed, steps, apply_effect(replayed.graph, replayed.work, effect)) / before
+    before = simulate_length_s(replayed, None)
+    return 1 - simulate_length_s(replayed, None, apply_effect(replayed.graph, replayed.work, effect)) / before
 
 
 def _true(before: Program, after: Program) -> float:
