@@ -136,6 +136,17 @@ SYNC_KINDS = ("Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 FLOW_KINDS = ("launch", "backward", "op")  # to a kernel from its launch or its op; to a node from its op
 
 
+class UntimedWork(NamedTuple):
+    """Columns: records of a device's work that have no time and are not among the events of a trace.
+
+    `start_ns` is 0 where that is missing, too. `name` indexes the trace's `names`.
+    """
+
+    correlation: Compact
+    start_ns: Ints
+    name: Small
+
+
 @dataclass(frozen=True)
 class Trace:
     """Complete events in the order of their start, longer ones first among those that start together.
@@ -153,7 +164,7 @@ class Trace:
         devices: names of the devices by their number.
         properties: the file's own statements about how it was recorded, as text.
         notes: what was repaired or skipped while reading, in words.
-        untimed: correlation ids of records of a device's work that have no time and are not among the events.
+        untimed: records of a device's work that have no time and are not among the events.
         cut: whether the file is damaged or ends too early, so that events after those that were read are missing.
         runtime: whose device's runtime was recorded, by the categories of its events or the labels of processes
             (`mtia`, `xpu`, `npu`, `tpu` ...); empty for CUDA's and HIP's, which share theirs, and where nothing tells.
@@ -202,7 +213,9 @@ class Trace:
     framework: str = ""
     thread_names: list[str] = field(default_factory=list)
     group_sizes: tuple[int, ...] = ()
-    untimed: Compact = field(default_factory=lambda: np.empty(0, np.int64))
+    untimed: UntimedWork = field(
+        default_factory=lambda: UntimedWork(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
+    )
 
     def __repr__(self) -> str:
         """One line: its columns and tables may hold millions of entries."""

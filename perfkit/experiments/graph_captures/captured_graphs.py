@@ -124,7 +124,7 @@ def _select_events(trace: Trace, events: Ints) -> Trace:
     columns: dict[str, Any] = {
         column.name: values[events]
         for column in fields(trace)
-        if isinstance(values := getattr(trace, column.name), np.ndarray) and column.name != "untimed"
+        if isinstance(values := getattr(trace, column.name), np.ndarray)
     }
     flows = Flows(**{column.name: getattr(trace.flows, column.name)[:0] for column in fields(trace.flows)})
     memory = MemoryEvents(**{column.name: getattr(trace.memory, column.name)[:0] for column in fields(trace.memory)})

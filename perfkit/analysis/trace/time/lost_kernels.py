@@ -51,8 +51,8 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
     calls = calls[trace.correlation[calls] != NONE]
     kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
     of_untimed = find_latest_before(
-        trace.untimed.astype(np.int64),
-        np.full(len(trace.untimed), trace.start_ns.min(initial=0)),
+        trace.untimed.correlation.astype(np.int64),
+        np.full(len(trace.untimed.start_ns), trace.start_ns.min(initial=0)),
         trace.correlation[calls].astype(np.int64),
         trace.start_ns[calls],
     )

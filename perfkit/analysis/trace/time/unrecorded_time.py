@@ -2,6 +2,8 @@
 
 - Before its first recorded kernel: what was launched before the recording began may still have run. It is over once the
   host has waited for the whole device.
+- From the start (without one, from the launch) of a kernel whose record has no duration, as long as the longest equal
+  one takes, at most until a kernel begins that was launched after it, or the host has waited for the whole device.
 - From the launch of a graph of which no kernel was recorded, until a kernel begins that was launched after it on the
   busiest stream, or the host has waited for the whole device.
 """
@@ -13,6 +15,7 @@ from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, join_interva
 from perfkit.analysis.trace.time.lost_kernels import has_mixed_up_ids
 from perfkit.devices.device_calls import is_device_sync, is_graph_launch
 from perfkit.trace.event_names import mark_named
+from perfkit.trace.match_ids import find_latest_before
 from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops.ops import Ops
 
@@ -21,7 +24,8 @@ def find_unrecorded_time(ops: Ops) -> Intervals:
     """Find times without a recorded kernel in which idleness is unknown."""
     if not len(ops.kernels):
         return EMPTY
-    return join_intervals(_find_time_before_first(ops), _find_silent_graph_time(ops))
+    found = join_intervals(_find_time_before_first(ops), _find_silent_graph_time(ops))
+    return join_intervals(found, _find_untimed_time(ops)) if len(ops.trace.untimed.start_ns) else found
 
 
 def _find_time_before_first(ops: Ops) -> Intervals:
@@ -51,6 +55,34 @@ def _find_silent_graph_time(ops: Ops) -> Intervals:
         _find_first_after(begun, trace.start_ns[waited], trace.end_ns[waited], last),
     )
     return merge_intervals(begun, until)
+
+
+def _find_untimed_time(ops: Ops) -> Intervals:
+    trace, untimed = ops.trace, ops.trace.untimed
+    calls = trace.select_events(Category.LAUNCH)
+    calls = calls[trace.correlation[calls] != NONE]
+    first, last = int(trace.start_ns.min()), int(trace.end_ns.max())
+    started = np.where(untimed.start_ns > 0, untimed.start_ns, last)
+    launch = find_latest_before(
+        untimed.correlation.astype(np.int64), started, trace.correlation[calls].astype(np.int64), trace.start_ns[calls]
+    )
+    asked = np.where(launch == NONE, untimed.start_ns, np.append(trace.start_ns[calls], 0)[launch])
+    begun = np.where(untimed.start_ns > 0, untimed.start_ns, asked)
+    waited = _find_device_waits(ops)
+    until = np.minimum(
+        _find_first_after(asked, *_list_busiest_stream(ops), last),
+        _find_first_after(asked, trace.start_ns[waited], trace.end_ns[waited], last),
+    )
+    until = np.minimum(until, begun + _find_longest(ops, untimed.name, last - first))
+    return merge_intervals(begun[begun > 0], until[begun > 0])
+
+
+def _find_longest(ops: Ops, name: Ints, otherwise: int) -> Ints:
+    """The time of the longest kernel of each name, `otherwise` without any."""
+    event = ops.kernels.event
+    longest = np.zeros(len(ops.trace.names), np.int64)
+    np.maximum.at(longest, ops.trace.name[event], ops.trace.end_ns[event] - ops.trace.start_ns[event])
+    return np.where(longest[name] > 0, longest[name], otherwise)
 
 
 def _is_overlapping(ops: Ops, calls: Ints, others: Ints) -> NDArray[np.bool_]:

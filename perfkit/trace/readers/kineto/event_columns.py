@@ -21,6 +21,9 @@ from perfkit.trace.readers.kineto.tables import TraceTables
 
 Columns = dict[str, NDArray[Any]]
 
+# Of an event whose duration is missing, negative or impossible.
+UNKNOWN_DURATION = -1
+
 
 class EventKind(IntEnum):
     """The kind of an event by its `ph`; the first three are rows of the trace."""
@@ -203,7 +206,7 @@ class ColumnBuilder:
             bad &= complete
             if bad.any():
                 notes[note] += int(bad.sum())
-            duration[bad] = 0
+            duration[bad] = UNKNOWN_DURATION
         duration[~complete] = 0
         return duration
 

@@ -126,7 +126,7 @@ def _build_trace(text: TraceText, splitter: EventSplitter, collection: TraceColl
     move_sizes_to_copies(rows, category)
     rows["category"] = category
     untimed = drop_untimed(rows)
-    counts["untimed"] = len(untimed)
+    counts["untimed"] = len(untimed.start_ns)
     reorder_columns(rows, end_and_order(rows))
     share_empty_columns(rows)
     around = read_trace_metadata(splitter.surroundings)

@@ -6,15 +6,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.trace.compact_ints import Compact
-from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Flows, Ints, MemoryEvents, SyncRecords
-from perfkit.trace.readers.kineto.event_columns import Columns, PieceColumns
+from perfkit.trace.model import (
+    DEVICE_CATEGORIES,
+    NONE,
+    Category,
+    Flows,
+    Ints,
+    MemoryEvents,
+    SyncRecords,
+    UntimedWork,
+)
+from perfkit.trace.readers.kineto.event_columns import UNKNOWN_DURATION, Columns, PieceColumns
 from perfkit.trace.readers.kineto.growing_columns import GrowingColumn, reorder_columns, select_rows
 from perfkit.trace.readers.kineto.tables import TraceTables
 
 # Which table the numbers of a column refer to.
 _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective", "stated")}
 
+# In whole microseconds, work of this length is never written as none.
+_NOT_ROUNDED_NS = 2000
 # A month: no recording is longer.
 _LONGEST_NS = 30 * 86_400 * 10**9
 _COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "node", "id"})
@@ -92,33 +102,51 @@ class TraceCollector:
 
 
 def drop_impossible(rows: Columns) -> int:
-    """Set impossible durations to 0, so that sums of durations fit 64 bits; returns their number."""
+    """Make impossible durations unknown, so that sums of durations fit 64 bits; returns their number."""
     duration = rows["duration"]
-    bad = np.flatnonzero((duration < 0) | (duration > _LONGEST_NS))
+    bad = np.flatnonzero((duration < UNKNOWN_DURATION) | (duration > _LONGEST_NS))
     if len(bad):
         rows["duration"] = np.array(duration)
-        rows["duration"][bad] = 0
+        rows["duration"][bad] = UNKNOWN_DURATION
     return len(bad)
 
 
-def drop_untimed(rows: Columns) -> Compact:
-    """Drop records of a device's work that have no time; returns their correlation ids.
+def drop_untimed(rows: Columns) -> UntimedWork:
+    """Take out the records of a device's work that have no time; events of the CPU without a duration get 0.
 
     CUPTI leaves the times of a kernel 0 where it could not collect them ("a value of 0 for both the start and end
     timestamps indicates that timestamp information could not be collected for the kernel", `CUpti_ActivityKernel9`;
     pytorch#188481, kineto#109). No work takes no time, so that one with a beginning and no duration has none either;
-    but of a trace in whole microseconds, as torch wrote them before 2.4, it may have taken less than one.
+    but of a trace in whole microseconds, as torch wrote them before 2.4, it may have taken less than one. There only
+    what takes at least two microseconds wherever it has a time (the same name, grid and block) has none.
     """
-    device = np.isin(rows["category"], DEVICE_CATEGORIES) & (rows["correlation"] != NONE)
-    untimed = device & (rows["duration"] == 0)
-    if not untimed.any():
-        return np.empty(0, np.int64)
-    if not (rows["duration"][device] % 1000).any():
-        untimed &= rows["start_ns"] == 0
-    correlation: Compact = rows["correlation"][untimed]
-    if len(correlation):
+    device, duration = np.isin(rows["category"], DEVICE_CATEGORIES), rows["duration"]
+    untimed = device & (duration < 0)
+    none = device & (duration == 0) & (rows["correlation"] != NONE)
+    if none.any():
+        timed = device & (duration > 0)
+        if not (duration[timed] % 1000).any():
+            none &= (rows["start_ns"] == 0) | _is_longer_elsewhere(rows, none, timed)
+        untimed |= none
+    if (duration < 0).any():
+        rows["duration"] = np.maximum(duration, 0)
+    found = UntimedWork(rows["correlation"][untimed], rows["start_ns"][untimed], rows["name"][untimed])
+    if len(found.start_ns):
         select_rows(rows, ~untimed)
-    return correlation
+    return found
+
+
+def _is_longer_elsewhere(rows: Columns, asked: NDArray[np.bool_], timed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mask work that takes at least two microseconds wherever it was timed."""
+    kind = rows["name"].astype(np.int64) * (int(rows["geometry"].max()) + 2) + rows["geometry"] + 1
+    kinds = np.unique(kind[asked])
+    alike = np.flatnonzero(timed & np.isin(kind, kinds))
+    never = np.iinfo(np.int64).max
+    shortest = np.full(len(kinds), never, np.int64)
+    np.minimum.at(shortest, np.searchsorted(kinds, kind[alike]), rows["duration"][alike])
+    longer = np.zeros(len(kind), np.bool_)
+    longer[asked] = ((shortest >= _NOT_ROUNDED_NS) & (shortest < never))[np.searchsorted(kinds, kind[asked])]
+    return longer
 
 
 def end_and_order(rows: Columns) -> Ints:

@@ -8,9 +8,10 @@ import pytest
 from perfkit.analysis.model.step import LostKernels
 from perfkit.analysis.trace.time.lost_kernels import count_lost_kernels
 from perfkit.analysis.trace.time.step_windows import find_step_windows
+from perfkit.analysis.trace.time.unrecorded_time import find_unrecorded_time
 from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.trace_reader import read_trace
-from tests.fixtures.traces import Event, kernel, launch, mark, op
+from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 SYNC = "cudaDeviceSynchronize"
 
@@ -72,7 +73,7 @@ def test_a_record_without_a_time_stretches_nothing(ts: float, tmp_path: Path) ->
     ops = read_ops(trace)
     spans = find_step_windows(ops)
     told = count_lost_kernels(ops, spans)
-    assert (trace.untimed.tolist(), len(ops.kernels)) == ([5], 2)
+    assert (trace.untimed.correlation.tolist(), len(ops.kernels)) == ([5], 2)
     assert spans.span == (1_000_000_000, 1_000_098_500)
     assert told is not None
     assert (told.launched, told.lost, told.without_time) == (3, 1, 1)
@@ -157,3 +158,22 @@ def test_without_ids_nothing_tells(tmp_path: Path) -> None:
     bare = [{**each, "args": {"device": 0, "stream": 7}} for each in [*BEFORE, *AFTER]]
     assert found(tmp_path, bare) is None
     assert found(tmp_path, [launch(1, 10), launch(2, 20)]) is None
+
+
+@pytest.mark.parametrize("duration", [0, -7])
+def test_a_kernel_without_a_duration_is_told_by_its_like(duration: float, tmp_path: Path) -> None:
+    # All times are whole microseconds; the kernel takes 40 elsewhere, so that nothing was rounded to none.
+    events = [
+        op("aten::mm", 0, 500),
+        launch(1, 10), kernel("gemm", 1, 20, 40),
+        launch(2, 70), kernel("gemm", 2, 80, duration),
+        launch(3, 300), kernel("gemm", 3, 310, 40),
+    ]  # fmt: skip
+    trace = read_trace(write_trace(tmp_path / "t.json.gz", events))
+    ops = read_ops(trace)
+    told = count_lost_kernels(ops, find_step_windows(ops))
+    assert told is not None
+    assert (told.launched, told.without_time) == (3, 1)
+    # It may have run as long as its like do; what comes after is idle time.
+    hidden = (find_unrecorded_time(ops) - int(trace.start_ns.min())) // 1000
+    assert hidden.tolist() == [[0, 20], [80, 120]]
