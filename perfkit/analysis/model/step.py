@@ -64,6 +64,20 @@ class LostKernels(Struct):
         return self.share > TOLERATED
 
 
+class OverrunningKernels(Struct):
+    """Kernels and copies of the steps that end after the next of their stream begins, which is impossible.
+
+    `kernels` of `recorded` ones are clipped there. `clipped_s` is what is left of their time, `excess_s` what was cut,
+    `longest_s` the most of one.
+    """
+
+    kernels: int
+    recorded: int
+    clipped_s: float
+    excess_s: float
+    longest_s: float
+
+
 class TimeShare(Struct):
     """A part of the step: seconds per step and share of it. Shares of a step sum to 1.
 

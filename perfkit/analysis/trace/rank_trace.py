@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
-from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.step import OpRow, OverrunningKernels
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
@@ -189,6 +189,7 @@ def analyze_with_details(
         missing_device_reason=unseen,
         unknown_work_reason=explain_unknown_events(ops),
         lost_kernels=engine.lost,
+        overrunning_kernels=_measure_overruns(work),
         optimizers=find_optimizers(trace),
         gemms=gemms.rows,
         attentions=attentions.rows,
@@ -242,6 +243,22 @@ def _measure_exposed(work: WorkItems) -> Ints:
     """The part of each piece that no compute overlaps."""
     computing = work.merge_spans(work.is_kind(WorkKind.WORK))
     return work.end_ns - work.start_ns - measure_covered(work.start_ns, work.end_ns, computing)
+
+
+def _measure_overruns(work: WorkItems) -> OverrunningKernels | None:
+    """Measure kernels with an impossible end; None without any in the steps."""
+    overruns = work.ops.overruns
+    within = work.step[overruns.kernel] != NONE if work.on_device else np.zeros(len(overruns.kernel), np.bool_)
+    if not within.any():
+        return None
+    excess = overruns.excess_ns[within]
+    return OverrunningKernels(
+        kernels=int(within.sum()),
+        recorded=int((work.step != NONE).sum()),
+        clipped_s=int(work.busy_ns[overruns.kernel[within]].sum()) / 1e9,
+        excess_s=int(excess.sum()) / 1e9,
+        longest_s=int(excess.max()) / 1e9,
+    )
 
 
 def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:

@@ -19,6 +19,7 @@ from perfkit.trace.ops.backward_ops import find_backward
 from perfkit.trace.ops.cost_ops import CostedCall, OpRole, cost_ops
 from perfkit.trace.ops.kernels import Kernels, link_kernels
 from perfkit.trace.ops.module_calls import ModuleCalls, find_modules
+from perfkit.trace.ops.overruns import Overruns, clip_overruns
 from perfkit.trace.steps.phases import PhaseRanges, assign_op_phases
 from perfkit.trace.steps.steps import StepIntervals, find_steps
 
@@ -44,6 +45,8 @@ class Ops:
         kernel_step: index into `steps` of the step in which each kernel was launched; of the one in which it ran if
             its launch was not recorded. `kernel_phase` and `kernel_module` are those of its op, else of its launch.
         calls_of_modules: what `module` was told by.
+        overruns: kernels whose recorded end was impossible (`perfkit.trace.ops.overruns`), and how much too late it was
+            at least; in `trace` they end where the next of their stream begins.
     """
 
     trace: Trace
@@ -68,6 +71,7 @@ class Ops:
     kernel_phase: Compact
     kernel_module: Compact
     calls_of_modules: ModuleCalls
+    overruns: Overruns
 
     def __len__(self) -> int:
         return len(self.event)
@@ -109,6 +113,7 @@ def read_ops(trace: Trace) -> Ops:
     event = compact_ints(trace.select_events(Category.OP))
     parent = compact_ints(find_parents(trace, event))
     kernels = _compact_kernels(link_kernels(trace, event, parent))
+    trace, overruns = clip_overruns(trace, kernels)
     kernel_op = compact_ints(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
     start = trace.start_ns[event]
     steps = find_steps(trace, event, parent)
@@ -147,6 +152,7 @@ def read_ops(trace: Trace) -> Ops:
             _take_from_op_or_launch(trace, module, kernels, kernel_op, partial(modules.locate_modules, trace))
         ),
         calls_of_modules=modules,
+        overruns=overruns,
     )
 
 

@@ -41,6 +41,23 @@ def find_lost_kernels(view: TraceView) -> Iterator[RuleResult]:
         )
 
 
+def find_overrunning_kernels(view: TraceView) -> Iterator[RuleResult]:
+    """Kernels that still run when the next of their stream has begun, as recorded."""
+    found = view.trace.overrunning_kernels
+    if found is not None:
+        several = f"{found.kernels:,} kernels have impossible ends"
+        yield view.build_remark(
+            "limit.overrunning_kernels",
+            "note",
+            "1 kernel has an impossible end" if found.kernels == 1 else several,
+            f"of {found.recorded:,}; up to {format_seconds(found.longest_s)} after the next one of their stream begins; "
+            f"clipped there, their time is unknown ({format_seconds(found.clipped_s)} instead of "
+            f"{format_seconds(found.clipped_s + found.excess_s)})",
+            "Record again: profilers write such ends when completions reach them late.",
+            figures={"kernels": found.kernels, "longest_s": found.longest_s, "excess_s": found.excess_s},
+        )
+
+
 def find_work_above_roof(view: TraceView) -> Iterator[RuleResult]:
     """Work that came out faster than its device can run."""
     coverage = view.trace.coverage

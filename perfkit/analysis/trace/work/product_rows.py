@@ -60,6 +60,7 @@ def build_product_rows(
         np.where(chosen, work.name[main], NONE),
         np.where(chosen, geometry, NONE),
         np.where(chosen, work.phase, NONE),
+        work.has_unknown_time.astype(np.int8),
     )
     placed = place_groups(work, engine.costs, groups, roofs, by_op=True)
     order = placed.rank_groups()

@@ -143,6 +143,9 @@ def place_groups(
             limited, compute_limits(most, groups.sum_by_group(costs.most_bytes), seconds, calls, roofs), seconds
         )
     _limit_copies(pieces, groups, moved, seconds, roofs, limited)
+    untimed = pieces.has_unknown_time[groups.first]
+    limited.attainable_s[untimed], limited.above_roof[untimed] = np.nan, False
+    limited.bound[untimed] = BOUNDS.index(UNKNOWN)
     return RooflineGroups(
         pieces, costs, groups, calls, seconds, flops, moved, _find_dominant_precision(costs, groups), limited, roofs
     )
@@ -214,6 +217,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         op = NO_OP
     name = names[int(pieces.name[first])] if of_kernels else op or names[label]
     intensity = flops / moved if flops is not None and moved and kind == WorkKind.WORK else None
+    is_timed = seconds > 0 and not pieces.has_unknown_time[first]
     return OpRow(
         kind="kernel" if of_kernels else "op",
         name=name,
@@ -226,7 +230,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         flops=flops,
         bytes=moved,
         intensity=intensity,
-        flops_per_s=flops / seconds if flops is not None and intensity is not None and seconds > 0 else None,
+        flops_per_s=flops / seconds if flops is not None and intensity is not None and is_timed else None,
         bound=limit.bound if kind == WorkKind.WORK else WorkKind(kind).name.lower(),
         attainable_s=attainable,
         efficiency=compute_roof_share(attainable, seconds),
@@ -261,6 +265,8 @@ def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLi
     """The reason that a group with a known cost has no share of its roof; empty otherwise."""
     roofs, first, (unit, dtype) = placed.roofs, int(placed.first[index]), _get_precision(placed, index)
     kind = int(placed.pieces.kind[first])
+    if placed.pieces.has_unknown_time[first]:
+        return "time unknown: a kernel overruns the next of its stream"
     if limit.attainable_s is None:
         costed = kind == WorkKind.WORK and unit and placed.flops[index] > 0
         lacking = costed and roofs.compute(ComputeUnit(unit), dtype) is None

@@ -43,7 +43,7 @@ def assign_categories(placed: RooflineGroups) -> NDArray[np.int8]:
     pieces = placed.pieces
     of_bound = np.asarray([_NUMBERS[_OF_BOUND[bound]] for bound in BOUNDS], np.int8)
     of_group = of_bound[placed.limits.bound]
-    estimated = ~np.isnan(placed.flops) & ~np.isnan(placed.bytes)
+    estimated = ~np.isnan(placed.flops) & ~np.isnan(placed.bytes) & ~pieces.has_unknown_time[placed.first]
     of_group[estimated & (of_group == _NUMBERS[time_split.NO_ESTIMATE])] = _NUMBERS[time_split.NO_CEILING]
     result: NDArray[np.int8] = of_group[placed.groups.of]
     for kind, name in _OF_KIND.items():

@@ -132,7 +132,7 @@ def _group_kernels(work: WorkItems) -> RowGroups:
     """Pieces of one kernel for one call in one phase."""
     within = (work.step != NONE).astype(np.int64)
     op = np.where(work.owner == NONE, NONE, work.label)
-    return group_rows(work.name, op, work.call, work.phase, work.kind, within)
+    return group_rows(work.name, op, work.call, work.phase, work.kind, within, work.has_unknown_time.astype(np.int8))
 
 
 def _group_ops(work: WorkItems) -> RowGroups:
@@ -141,7 +141,7 @@ def _group_ops(work: WorkItems) -> RowGroups:
     within = (work.step != NONE).astype(np.int64)
     generated = mark_named(work.ops.trace, work.event, is_compiled_kernel)
     op = np.where(work.on_device & (work.owner == NONE) & ~generated, NONE, work.label)
-    return group_rows(op, work.call, work.phase, work.module, work.kind, within)
+    return group_rows(op, work.call, work.phase, work.module, work.kind, within, work.has_unknown_time.astype(np.int8))
 
 
 def summarize_step(engine: WorkAnalysis) -> list[OpRow]:

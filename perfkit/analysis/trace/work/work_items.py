@@ -83,6 +83,15 @@ class WorkItems:
         return flags
 
     @cached_property
+    def has_unknown_time(self) -> Flags:
+        """Mask pieces of ops of which a kernel has an impossible end: an op's cost is shared by time."""
+        unknown = np.zeros(len(self), np.bool_)
+        if self.on_device and len(self.ops.overruns.kernel):
+            unknown[self.ops.overruns.kernel] = True
+            unknown |= (self.owner != NONE) & np.isin(self.owner, self.owner[unknown])
+        return unknown
+
+    @cached_property
     def has_strides(self) -> bool:
         """True if the trace records strides; tensors count as contiguous where it does not."""
         return any(signature.strides for signature in self.ops.trace.signatures)

@@ -26,6 +26,12 @@ LOST_KERNELS = FindingKind(
     "Launched kernels are missing from the trace.",
     "Record again with warm-up steps, in a process that has recorded nothing before.",
 )
+OVERRUNNING_KERNELS = FindingKind(
+    "limit.overrunning_kernels",
+    NOTE,
+    "Kernels end more than 10 us after the next one of their stream begins: they are clipped, their time is unknown.",
+    "Record again.",
+)
 WORK_ABOVE_ROOF = FindingKind(
     "limit.above_roof",
     WARNING,
@@ -93,6 +99,7 @@ RULES = (
     Rule(limits.find_missing_kernels, TraceView, About.LIMIT, (MISSING_KERNELS,)),
     Rule(limits.find_unknown_work, TraceView, About.LIMIT, (UNKNOWN_WORK,)),
     Rule(limits.find_lost_kernels, TraceView, About.LIMIT, (LOST_KERNELS,)),
+    Rule(limits.find_overrunning_kernels, TraceView, About.LIMIT, (OVERRUNNING_KERNELS,)),
     Rule(limits.find_work_above_roof, TraceView, About.LIMIT, (WORK_ABOVE_ROOF,)),
     Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT, (EXCEEDED_CEILINGS,)),
     Rule(limits.find_outlier_steps, TraceView, About.LIMIT, (OUTLIER_STEPS,)),
