@@ -64,6 +64,19 @@ class LostKernels(Struct):
         return self.share > TOLERATED
 
 
+class DeviceClockSkew(Struct):
+    """A device's clock that disagrees with the CPU's: a `share` of kernels begin up to `size_s` before their launch.
+
+    `is_compensated` where all of the device's times were shifted by as much; else gaps shorter than `least_gap_s` have
+    no known cause.
+    """
+
+    size_s: float
+    share: float
+    is_compensated: bool
+    least_gap_s: float
+
+
 class OverrunningKernels(Struct):
     """Kernels and copies of the steps that end after the next of their stream begins, which is impossible.
 

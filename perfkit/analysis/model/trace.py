@@ -12,7 +12,16 @@ from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, Repla
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
-from perfkit.analysis.model.step import OUTSIDE, REST, FlameGraph, LostKernels, OpRow, OverrunningKernels, TimeShare
+from perfkit.analysis.model.step import (
+    OUTSIDE,
+    REST,
+    DeviceClockSkew,
+    FlameGraph,
+    LostKernels,
+    OpRow,
+    OverrunningKernels,
+    TimeShare,
+)
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.core.note import Note
@@ -190,6 +199,7 @@ class RankTrace(Struct):
         lost_kernels: kernels launched in the steps but missing from the trace; None where unknown. Where it matters,
             figures based on kernels give the direction of their error (`bound`).
         overrunning_kernels: kernels with an impossible end, whose time is unknown; None without any.
+        clock_skew: of the device's clock against the CPU's; None where kernels begin after their launch.
         graphs: the replayed graphs, the longest first.
         memory: the account of the fullest GPU whose allocations were recorded, else of the CPU; None without any.
         model_flops, hardware_flops: matrix FLOPs of a step, behind `mfu` and `hfu`.
@@ -255,6 +265,7 @@ class RankTrace(Struct):
     graphs: tuple[ReplayedGraph, ...] = ()
     lost_kernels: LostKernels | None = None
     overrunning_kernels: OverrunningKernels | None = None
+    clock_skew: DeviceClockSkew | None = None
     gemms: tuple[GemmRow, ...] = ()
     attentions: tuple[AttentionRow, ...] = ()
     optimizers: tuple[str, ...] = ()

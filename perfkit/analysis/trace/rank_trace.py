@@ -6,7 +6,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
-from perfkit.analysis.model.step import OpRow, OverrunningKernels
+from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
@@ -24,7 +24,7 @@ from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.step_rows import build_outlier_rows, build_step_rows, describe_step_basis
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
-from perfkit.analysis.trace.time.launch_queue import summarize_launches
+from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summarize_launches
 from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_notes import collect_notes
@@ -190,6 +190,7 @@ def analyze_with_details(
         unknown_work_reason=explain_unknown_events(ops),
         lost_kernels=engine.lost,
         overrunning_kernels=_measure_overruns(work),
+        clock_skew=_describe_skew(ops),
         optimizers=find_optimizers(trace),
         gemms=gemms.rows,
         attentions=attentions.rows,
@@ -258,6 +259,20 @@ def _measure_overruns(work: WorkItems) -> OverrunningKernels | None:
         clipped_s=int(work.busy_ns[overruns.kernel[within]].sum()) / 1e9,
         excess_s=int(excess.sum()) / 1e9,
         longest_s=int(excess.max()) / 1e9,
+    )
+
+
+def _describe_skew(ops: Ops) -> DeviceClockSkew | None:
+    skew = ops.skew
+    return (
+        None
+        if skew is None
+        else DeviceClockSkew(
+            size_s=skew.size_ns / 1e9,
+            share=skew.share,
+            is_compensated=skew.shifted_ns > 0,
+            least_gap_s=find_least_gap_ns(ops) / 1e9,
+        )
     )
 
 

@@ -37,7 +37,7 @@ class Kernels:
             recorded. A launch may be known where the op is not: nothing else was recorded around it.
         link: how the op was found.
         clock_skew_ns: by device, how much too early its clock seems to be: the earliest start of a kernel before its
-            own launch. Devices on which all kernels start after their launches are left out; no time is shifted.
+            own launch. Devices on which all kernels start after their launches are left out.
     """
 
     event: Compact

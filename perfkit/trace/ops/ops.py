@@ -16,6 +16,7 @@ from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.event_nesting import compute_self_time, find_parents
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.backward_ops import find_backward
+from perfkit.trace.ops.clock_skew import ClockSkew, align_clocks, measure_skew
 from perfkit.trace.ops.cost_ops import CostedCall, OpRole, cost_ops
 from perfkit.trace.ops.kernels import Kernels, link_kernels
 from perfkit.trace.ops.module_calls import ModuleCalls, find_modules
@@ -47,6 +48,7 @@ class Ops:
         calls_of_modules: what `module` was told by.
         overruns: kernels whose recorded end was impossible (`perfkit.trace.ops.overruns`), and how much too late it was
             at least; in `trace` they end where the next of their stream begins.
+        skew: of the devices' clocks; None where they agree with the CPU's. A shift is compensated in `trace`.
     """
 
     trace: Trace
@@ -72,6 +74,7 @@ class Ops:
     kernel_module: Compact
     calls_of_modules: ModuleCalls
     overruns: Overruns
+    skew: ClockSkew | None
 
     def __len__(self) -> int:
         return len(self.event)
@@ -109,10 +112,11 @@ class Ops:
 
 def read_ops(trace: Trace) -> Ops:
     """Nest, link and cost the ops of a trace. Steps and phases are NONE where unknown."""
-    # Each column is compacted as soon as it is known: there are many, and as many rows as ops.
-    event = compact_ints(trace.select_events(Category.OP))
-    parent = compact_ints(find_parents(trace, event))
-    kernels = _compact_kernels(link_kernels(trace, event, parent))
+    event, parent, kernels = _link_ops(trace)
+    skew = measure_skew(trace, kernels)
+    if skew is not None and (aligned := align_clocks(trace, kernels)) is not trace:
+        trace = aligned
+        event, parent, kernels = _link_ops(trace)
     trace, overruns = clip_overruns(trace, kernels)
     kernel_op = compact_ints(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
     start = trace.start_ns[event]
@@ -153,7 +157,16 @@ def read_ops(trace: Trace) -> Ops:
         ),
         calls_of_modules=modules,
         overruns=overruns,
+        skew=skew,
     )
+
+
+def _link_ops(trace: Trace) -> tuple[Compact, Compact, Kernels]:
+    """The events of ops, the row of the op around each, and the kernels."""
+    # Each column is compacted as soon as it is known: there are many, and as many rows as ops.
+    event = compact_ints(trace.select_events(Category.OP))
+    parent = compact_ints(find_parents(trace, event))
+    return event, parent, _compact_kernels(link_kernels(trace, event, parent))
 
 
 def _compact_kernels(kernels: Kernels) -> Kernels:

@@ -1,9 +1,9 @@
 """Kernels that end later than their stream allows: their recorded end cannot be true.
 
 A stream runs one thing after the other, so that work that still runs when the next has begun has a wrong end. Profilers
-write such ends where they get completions late: 1.6 s of one kernel on ROCm (AMD-AGI/TraceLens#669), 7 of 55,423 kernels
-and copies that are 16 s too long in all (AMD-AGI/Hyperloom#1116). Perfetto and Chrome end such a slice where the next
-one begins, and so does perfkit; how long it really took is unknown.
+write such ends where they get completions late: 1.6 s of one kernel on ROCm (AMD-AGI/TraceLens#669), 7 of 55,423
+kernels and copies that are 16 s too long in all (AMD-AGI/Hyperloom#1116). Perfetto and Chrome end such a slice where
+the next one begins, and so does perfkit; how long it really took is unknown.
 
 What overlaps on one stream for other reasons keeps its time:
 

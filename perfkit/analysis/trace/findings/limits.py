@@ -50,11 +50,31 @@ def find_overrunning_kernels(view: TraceView) -> Iterator[RuleResult]:
             "limit.overrunning_kernels",
             "note",
             "1 kernel has an impossible end" if found.kernels == 1 else several,
-            f"of {found.recorded:,}; up to {format_seconds(found.longest_s)} after the next one of their stream begins; "
+            f"of {found.recorded:,}; up to {format_seconds(found.longest_s)} after the next one on the stream begins; "
             f"clipped there, their time is unknown ({format_seconds(found.clipped_s)} instead of "
             f"{format_seconds(found.clipped_s + found.excess_s)})",
             "Record again: profilers write such ends when completions reach them late.",
             figures={"kernels": found.kernels, "longest_s": found.longest_s, "excess_s": found.excess_s},
+        )
+
+
+def find_clock_skew(view: TraceView) -> Iterator[RuleResult]:
+    """Kernels that begin before their launch, as recorded."""
+    skew = view.trace.clock_skew
+    if skew is not None:
+        size = format_seconds(skew.size_s)
+        effect = (
+            f"device times are shifted by {size}"
+            if skew.is_compensated
+            else f"idle gaps shorter than {format_seconds(skew.least_gap_s)} have no known cause"
+        )
+        yield view.build_remark(
+            "limit.clock_skew",
+            "note",
+            f"Device clock is up to {size} early",
+            f"{format_percent(skew.share, 0)} of kernels begin before their launch; {effect}",
+            "Record again if short gaps matter.",
+            figures={"size_s": skew.size_s, "share": skew.share, "least_gap_s": skew.least_gap_s},
         )
 
 

@@ -10,11 +10,17 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.launches import Launches, QueuedIdle
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.analysis.model.time_split import DATA, IDLE, WAITING_FOR_CPU
-from perfkit.analysis.trace.time.intervals import Intervals, measure_covered, merge_intervals
+from perfkit.analysis.trace.time.intervals import (
+    EMPTY,
+    Intervals,
+    join_intervals,
+    measure_covered,
+    merge_intervals,
+    subtract_intervals,
+)
 from perfkit.analysis.trace.time.step_windows import StepWindows, find_backlog
 from perfkit.analysis.trace.time.unrecorded_time import find_unrecorded_time
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
-from perfkit.core.units import format_percent
 from perfkit.devices.device_calls import is_graph_launch
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Category, Ints, Trace
@@ -23,8 +29,8 @@ from perfkit.trace.ops.ops import Ops
 # Starting a kernel costs the device and the host some 5 us, so that shorter ones are not worth their launch.
 SHORT_S = 5e-6
 
-# More kernels than this that begin before their launch does: the two clocks cannot be compared.
-_SKEWED = 0.05
+# Gaps of this many times the clock skew have a cause: it is the wrong one for at most a tenth of them.
+_TIMES_SKEW = 10
 
 _SYNCHRONISING = re.compile(
     r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize"
@@ -43,30 +49,39 @@ def is_synchronizing(name: str) -> bool:
 
 @dataclass(frozen=True)
 class LaunchQueue:
-    """The queued time of kernels: `start_ns` to `end_ns` (the kernel's start), one row per kernel.
+    """The queued time of kernels: `start_ns` to `begun_ns` (the kernel's start), one row per kernel.
 
     `launched` marks kernels with a known launch; the others may have been queued since the previous kernel ended.
     `known` is False, with the reason in `note`, where the trace has no launches. `unrecorded` is the time in which the
-    device may have run unrecorded work, so that idleness is unknown.
+    device may have run unrecorded work, so that idleness is unknown. Of gaps shorter than `least_gap_ns` nothing is
+    known, since the clocks disagree. `ended_ns` is when each kernel ended.
     """
 
     known: bool
     note: str
     start_ns: Ints
-    end_ns: Ints
+    begun_ns: Ints
+    ended_ns: Ints
     launched: NDArray[np.bool_]
     unrecorded: Intervals
+    least_gap_ns: int = 0
 
     def find_queued_time(self, rows: NDArray[np.int64] | slice) -> Intervals:
         """The time with work queued."""
-        return self._merge_spans(rows, self.launched[rows])
+        return subtract_intervals(self._merge_spans(rows, self.launched[rows]), self._find_short_gaps(rows))
 
     def find_possibly_queued_time(self, rows: NDArray[np.int64] | slice) -> Intervals:
-        """The time with work possibly queued: before kernels without a recorded launch."""
-        return self._merge_spans(rows, ~self.launched[rows])
+        """The time with work possibly queued: before kernels without a recorded launch, and in too short gaps."""
+        return join_intervals(self._merge_spans(rows, ~self.launched[rows]), self._find_short_gaps(rows))
+
+    def _find_short_gaps(self, rows: NDArray[np.int64] | slice) -> Intervals:
+        if not self.least_gap_ns:
+            return EMPTY
+        gaps = _find_gaps(self.begun_ns[rows], self.ended_ns[rows])
+        return gaps[gaps[:, 1] - gaps[:, 0] < self.least_gap_ns]
 
     def _merge_spans(self, rows: NDArray[np.int64] | slice, chosen: NDArray[np.bool_]) -> Intervals:
-        return merge_intervals(self.start_ns[rows][chosen], self.end_ns[rows][chosen])
+        return merge_intervals(self.start_ns[rows][chosen], self.begun_ns[rows][chosen])
 
 
 def build_launch_queue(ops: Ops) -> LaunchQueue:
@@ -76,20 +91,30 @@ def build_launch_queue(ops: Ops) -> LaunchQueue:
     launch is not known to be either: nobody knows when it was queued.
     """
     trace, kernels = ops.trace, ops.kernels
-    begun = trace.start_ns[kernels.event]
+    begun, ended = trace.start_ns[kernels.event], trace.end_ns[kernels.event]
     launched = kernels.launch != NONE
     hidden = find_unrecorded_time(ops)
     if not launched.any():
-        return LaunchQueue(False, "no launches recorded", begun, begun, launched, hidden)
-    early = begun[launched] < trace.start_ns[kernels.launch[launched]]
-    if early.mean() > _SKEWED:
-        early_share = format_percent(float(early.mean()), 0)
-        note = f"{early_share} of kernels begin before their launch: clock skew between CPU and device"
-        return LaunchQueue(False, note, begun, begun, launched, hidden)
+        return LaunchQueue(False, "no launches recorded", begun, begun, ended, launched, hidden)
+    least_gap_ns = find_least_gap_ns(ops)
+    gaps = _find_gaps(begun, ended)
+    if least_gap_ns > (gaps[:, 1] - gaps[:, 0]).max(initial=0):
+        return LaunchQueue(False, "clock skew: all gaps are too short", begun, begun, ended, launched, hidden)
     since = np.where(launched, np.append(trace.end_ns, 0)[kernels.launch], find_idle_starts(ops))
     before = find_backlog(ops)
     since = np.where(before, int(trace.start_ns.min()), since)
-    return LaunchQueue(True, "", since, begun, launched | before, hidden)
+    return LaunchQueue(True, "", since, begun, ended, launched | before, hidden, least_gap_ns)
+
+
+def find_least_gap_ns(ops: Ops) -> int:
+    """The shortest gap whose cause can be told in spite of the clocks; 0 where they agree."""
+    return _TIMES_SKEW * ops.skew.size_ns if ops.skew is not None and not ops.skew.shifted_ns else 0
+
+
+def _find_gaps(begun: Ints, ended: Ints) -> Intervals:
+    """The gaps between kernels."""
+    busy = merge_intervals(begun, ended)
+    return np.column_stack((busy[:-1, 1], busy[1:, 0]))
 
 
 def find_idle_starts(ops: Ops) -> Ints:
@@ -152,7 +177,7 @@ def _measure_delays(
 ) -> tuple[Ints, Ints] | tuple[None, None]:
     """The delay from each launch to its kernel's start, and the number of kernels queued then."""
     launched = ops.kernels.launch != NONE
-    if not waiting.known or not (launched & within).any():
+    if not waiting.known or not (launched & within).any() or waiting.least_gap_ns:
         return None, None
     begun = trace.start_ns[ops.kernels.event]
     called = trace.start_ns[np.maximum(ops.kernels.launch, 0)]

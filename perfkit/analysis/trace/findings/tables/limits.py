@@ -32,6 +32,12 @@ OVERRUNNING_KERNELS = FindingKind(
     "Kernels end more than 10 us after the next one of their stream begins: they are clipped, their time is unknown.",
     "Record again.",
 )
+CLOCK_SKEW = FindingKind(
+    "limit.clock_skew",
+    NOTE,
+    "More than 5 % of kernels begin before their launch: the device's times are shifted, or short gaps have no cause.",
+    "Record again if short gaps matter.",
+)
 WORK_ABOVE_ROOF = FindingKind(
     "limit.above_roof",
     WARNING,
@@ -100,6 +106,7 @@ RULES = (
     Rule(limits.find_unknown_work, TraceView, About.LIMIT, (UNKNOWN_WORK,)),
     Rule(limits.find_lost_kernels, TraceView, About.LIMIT, (LOST_KERNELS,)),
     Rule(limits.find_overrunning_kernels, TraceView, About.LIMIT, (OVERRUNNING_KERNELS,)),
+    Rule(limits.find_clock_skew, TraceView, About.LIMIT, (CLOCK_SKEW,)),
     Rule(limits.find_work_above_roof, TraceView, About.LIMIT, (WORK_ABOVE_ROOF,)),
     Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT, (EXCEEDED_CEILINGS,)),
     Rule(limits.find_outlier_steps, TraceView, About.LIMIT, (OUTLIER_STEPS,)),
