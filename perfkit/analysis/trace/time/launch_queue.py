@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.launches import Launches, QueuedIdle
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.analysis.model.time_split import DATA, IDLE, WAITING_FOR_CPU
+from perfkit.analysis.trace.time.host_times import find_backlog
 from perfkit.analysis.trace.time.intervals import (
     EMPTY,
     Intervals,
@@ -18,7 +19,7 @@ from perfkit.analysis.trace.time.intervals import (
     merge_intervals,
     subtract_intervals,
 )
-from perfkit.analysis.trace.time.step_windows import StepWindows, find_backlog
+from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.analysis.trace.time.unrecorded_time import find_unrecorded_time
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.devices.device_calls import is_graph_launch

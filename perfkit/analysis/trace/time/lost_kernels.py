@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import LostKernels
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.time.step_windows import StepWindows, find_backlog
+from perfkit.analysis.trace.time.host_times import find_backlog
+from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.devices import cupti
 from perfkit.devices.device_calls import (
     is_capture_begin,

@@ -9,8 +9,8 @@ first step that the device ran late lie before it.
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perfkit.analysis.trace.time.host_times import find_backlog, find_host_times
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals
 from perfkit.analysis.trace.time.outlier_steps import find_outlier_steps
 from perfkit.trace.model import NONE, Category, Ints, Trace
@@ -87,29 +87,6 @@ def _shift_to_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     last = max(last, int(ended[~known & (begun < last)].max(initial=last)))
     begins = np.minimum(np.maximum.accumulate(begins), last)
     return begins, np.append(begins[1:], last)
-
-
-def find_host_times(ops: Ops) -> Ints:
-    """The CPU time of each kernel's launch, else of its op's start. NONE where neither was recorded."""
-    kernels, trace = ops.kernels, ops.trace
-    by_op = np.append(ops.start_ns, NONE)[ops.kernel_op]
-    by_launch = np.append(trace.start_ns, NONE)[kernels.launch]
-    return np.where(kernels.launch != NONE, by_launch, by_op)
-
-
-def find_backlog(ops: Ops) -> NDArray[np.bool_]:
-    """Kernels that were launched before the recording began: without a launch, and before all that have one.
-
-    None where these would be most of the kernels' time: then launches were not recorded, which says nothing of when.
-    """
-    kernels, trace = ops.kernels, ops.trace
-    begun = trace.start_ns[kernels.event]
-    durations = trace.end_ns[kernels.event] - begun
-    known = find_host_times(ops) != NONE
-    early: NDArray[np.bool_] = ~known & (begun < begun[known].min(initial=np.iinfo(np.int64).max))
-    if not known.any() or 2 * int(durations[early].sum()) > int(durations.sum()):
-        early[:] = False
-    return early
 
 
 def find_trace_span(trace: Trace) -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from perfkit.analysis.trace.time.step_windows import StepWindows, find_backlog, find_step_windows
+from perfkit.analysis.trace.time.host_times import find_backlog
+from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
