@@ -176,6 +176,8 @@ class RankTrace(Struct):
         step_basis: the evidence for steps: marked, by periodicity, or none.
         outlier_steps: steps that take far longer than the others and do not recur (a first one, one that compiles),
             excluded from `steps` and from all figures per step: their work counts as outside the steps.
+        unrecorded_steps: the numbers of marked steps of whose launched work less than half is recorded on the device,
+            likewise excluded.
         step_s: mean of `steps`.
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
             over the whole trace without steps.
@@ -248,6 +250,7 @@ class RankTrace(Struct):
     host_calls: tuple[HostCallRow, ...] = ()
     gaps: tuple[GapRow, ...] = ()
     outlier_steps: tuple[StepRow, ...] = ()
+    unrecorded_steps: tuple[int, ...] = ()
     level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     missing_device_reason: str = ""

@@ -40,7 +40,7 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     if not results and not roofs:
         return Simulation(None, {})
     lost = trace.lost_kernels is not None and trace.lost_kernels.matters
-    if reason := replayed.result.reason or (_LOST if lost else ""):
+    if reason := replayed.result.reason or (_LOST if lost or trace.unrecorded_steps else ""):
         return Simulation(FindingGains(reason=reason), {})
     built = {key: build_effect(result.change, analyzed, replayed) for key, result in results.items()}
     effects = {key: effect for key, effect in built.items() if effect is not None}

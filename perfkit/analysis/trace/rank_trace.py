@@ -153,6 +153,7 @@ def analyze_with_details(
         outside_steps_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
         steps=build_step_rows(spans, engine.split),
         outlier_steps=build_outlier_rows(engine),
+        unrecorded_steps=tuple(spans.unrecorded_number.tolist()),
         step_basis=describe_step_basis(ops, spans),
         step_s=step_s,
         kernels_per_step=engine.kernels_per_step,

@@ -20,6 +20,7 @@ from perfkit.analysis.trace.lost_kernel_texts import format_lost_action, format_
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.devices.accelerator import is_cpu
 
+_NAMED = 4  # steps without records
 _ON = ("1", "true", "True")
 
 _LOOK = (
@@ -244,6 +245,23 @@ def find_missing_steps(view: TraceView) -> Iterator[RuleResult]:
             "No steps found: figures cover the whole trace",
             "no marked step contains ops, and no pattern repeats",
             view.advise(MARK_STEPS),
+        )
+
+
+def find_unrecorded_steps(view: TraceView) -> Iterator[RuleResult]:
+    """Marked steps that have no records of the device's work, and are excluded from the figures."""
+    missing = view.trace.unrecorded_steps
+    if missing:
+        marked = len(missing) + len(view.trace.steps) + len(view.trace.outlier_steps)
+        named = ", ".join(map(str, missing[:_NAMED])) + (", …" if len(missing) > _NAMED else "")
+        yield view.build_remark(
+            "limit.unrecorded_steps",
+            "warning",
+            f"{len(missing):,} of {marked:,} steps lack device records",
+            f"step{'' if len(missing) == 1 else 's'} {named}: most launched kernels have no record; excluded "
+            "from figures per step",
+            "Let the device finish before the profiler stops (torch.cuda.synchronize()), and record fewer steps.",
+            figures={"steps": len(missing), "marked": marked},
         )
 
 

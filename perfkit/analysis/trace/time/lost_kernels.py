@@ -16,25 +16,16 @@ No loss is:
 Where only some kernels of a graph are missing, the loss is not detected.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import LostKernels
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.time.host_times import find_backlog
+from perfkit.analysis.trace.time.silent_launches import find_silent_calls, has_mixed_up_ids
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.devices import cupti
-from perfkit.devices.device_calls import (
-    is_capture_begin,
-    is_capture_end,
-    is_cuda_graph_launch,
-    is_device_sync,
-    is_kernel_launch,
-)
+from perfkit.devices.device_calls import is_cuda_graph_launch, is_device_sync
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.event_nesting import find_parents
 from perfkit.trace.match_ids import find_latest_before, map_processes
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.ops import Ops
@@ -61,7 +52,8 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
     if not (kernel_counts.any() or untimed.any()):
         return None
     inside = _is_within_steps(ops, windows, calls)
-    silent = _find_silent_calls(trace, calls, kernel_counts + untimed > 0, _find_deadlines(ops, calls)) & inside
+    _, silent = find_silent_calls(trace, calls, kernel_counts + untimed > 0)
+    silent &= inside & (trace.start_ns[calls] < _find_deadlines(ops, calls))
     graphs = silent & mark_named(trace, calls, is_cuda_graph_launch)
     are_mixed_up = has_mixed_up_ids(ops, calls[graphs])
     of_graph = 0 if are_mixed_up else int(graphs.sum()) * _estimate_graph_kernels(trace, calls, kernel_counts)
@@ -84,22 +76,7 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
 def _is_within_steps(ops: Ops, windows: StepWindows, calls: Ints) -> Flags:
     if not windows.are_steps or ops.steps.on_device:
         return np.ones(len(calls), np.bool_)
-    inside: Flags = ops.steps.locate_times(ops.trace.start_ns[calls]) != NONE
-    return inside
-
-
-def _find_silent_calls(trace: Trace, calls: Ints, answered: Flags, until: Ints) -> Flags:
-    """Mask calls that should have started a kernel by `until` and have none."""
-    rows = np.flatnonzero(mark_named(trace, calls, lambda name: is_kernel_launch(name) or is_cuda_graph_launch(name)))
-    answered = answered[rows]
-    around = find_parents(trace, calls[rows])
-    nested = around != NONE
-    np.logical_or.at(answered, around[nested], answered[nested])
-    begun = trace.start_ns[calls[rows]]
-    lacking = ~answered & ~nested & (begun < until[rows]) & ~_is_in_capture(trace, calls, begun)
-    silent = np.zeros(len(calls), np.bool_)
-    silent[rows[lacking]] = True
-    return silent
+    return np.isin(ops.steps.locate_times(ops.trace.start_ns[calls]), windows.row)
 
 
 def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
@@ -119,30 +96,6 @@ def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
         waited = trace.start_ns[calls[mine & waits]]
         until[mine] = max(last, int(waited.max(initial=last)))
     return until
-
-
-def _is_in_capture(trace: Trace, calls: Ints, times: Ints) -> Flags:
-    """True where a time lies in a graph capture, on any stream; one may have begun before the recording."""
-
-    def sorted_times(test: Callable[[str], bool], of: Ints) -> Ints:
-        times: Ints = np.sort(of[calls[mark_named(trace, calls, test)]])
-        return times
-
-    begins, ends = sorted_times(is_capture_begin, trace.start_ns), sorted_times(is_capture_end, trace.end_ns)
-    before = int((np.arange(1, len(ends) + 1) - np.searchsorted(begins, ends, "right")).max(initial=0))
-    open_captures = before + np.searchsorted(begins, times, "right") - np.searchsorted(ends, times, "right")
-    captured: Flags = open_captures > 0
-    return captured
-
-
-def has_mixed_up_ids(ops: Ops, graphs: Ints) -> bool:
-    """True if kernels without a launch match these graph launches, which have no kernels."""
-    if not len(graphs):
-        return False
-    kernels = ops.kernels
-    loose = (kernels.launch == NONE) & ~find_backlog(ops)
-    begun = ops.trace.start_ns[kernels.event[loose]]
-    return int((begun > ops.trace.start_ns[graphs].min()).sum()) >= len(graphs)
 
 
 def _estimate_graph_kernels(trace: Trace, calls: Ints, kernel_counts: Ints) -> int:

@@ -4,17 +4,25 @@ On a CPU a step is its marked range. A device runs behind the host, so that ther
 or, where the device is still busy with earlier steps, when their last kernel ends; it lasts until the next step begins,
 the last one until its last kernel ends. So steps tile the time from the first to the last. Kernels launched before the
 first step that the device ran late lie before it.
+
+Steps without records of the device (`step_coverage`) have no window, and neither are they part of others: the step
+after one begins with its own first kernel if that was queued, as its predecessor's end is unknown.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.analysis.trace.time.host_times import find_backlog, find_host_times
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals
 from perfkit.analysis.trace.time.outlier_steps import find_outlier_steps
+from perfkit.analysis.trace.time.step_coverage import find_recorded_steps
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.ops import Ops
+
+# From its launch to its start on an idle device, a kernel takes less.
+_QUEUED_NS = 50_000
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class StepWindows:
 
     A trace without steps is one window from its first event to its last. `row` are the rows of the trace's steps,
     empty without any. `unlike` are the spans of outlier steps, with `unlike_number`: their work is in no window.
+    `unrecorded_number` are the steps of whose work on the device too little is recorded.
     """
 
     spans: Intervals
@@ -31,6 +40,7 @@ class StepWindows:
     row: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     unlike: Intervals = field(default_factory=lambda: EMPTY)
     unlike_number: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    unrecorded_number: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def are_steps(self) -> bool:
@@ -59,18 +69,21 @@ def find_step_windows(ops: Ops) -> StepWindows:
     if not len(row):
         whole = np.asarray([[first, last]] if last > first else np.empty((0, 2)), np.int64)
         return StepWindows(whole, np.full(len(whole), NONE, np.int64), (first, last))
+    recorded = np.ones(len(row), np.bool_)
     if ops.trace.has_device_events:
-        start, end = _shift_to_device(ops, start, end)
+        recorded = ops.steps.on_device | find_recorded_steps(ops, row)
+        start, end = _shift_to_device(ops, start, end, recorded)
     else:
         start = np.maximum(start, np.append(start[0], np.maximum.accumulate(end)[:-1]))
-    keep = end > start
+    unrecorded = ops.steps.number[row[~recorded]]
+    keep = (end > start) & recorded
     spans, row = np.column_stack((start, end))[keep], row[keep]
     number = ops.steps.number[row]
     far = find_outlier_steps(spans, ops.trace)
-    return StepWindows(spans[~far], number[~far], (first, last), row[~far], spans[far], number[far])
+    return StepWindows(spans[~far], number[~far], (first, last), row[~far], spans[far], number[far], unrecorded)
 
 
-def _shift_to_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+def _shift_to_device(ops: Ops, start: Ints, end: Ints, recorded: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     trace, kernels = ops.trace, ops.kernels
     begun, ended = trace.start_ns[kernels.event], trace.end_ns[kernels.event]
     launched = find_host_times(ops)
@@ -82,11 +95,25 @@ def _shift_to_device(ops: Ops, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     np.maximum.at(finished, step[within], ended[within])
     finished = np.maximum.accumulate(finished)
     begins = np.maximum(start, finished[:-1])
+    after_gap = np.flatnonzero(recorded[1:] & ~recorded[:-1]) + 1
+    for index in after_gap.tolist():
+        begins[index] = max(begins[index], _find_queued_start(ops, step == index + 1))
     last = max(int(end[-1]), int(finished[-1]))
     # Kernels whose launch was not recorded belong to the last step if they begin within it.
     last = max(last, int(ended[~known & (begun < last)].max(initial=last)))
     begins = np.minimum(np.maximum.accumulate(begins), last)
     return begins, np.append(begins[1:], last)
+
+
+def _find_queued_start(ops: Ops, chosen: NDArray[np.bool_]) -> int:
+    """The start of the first of some kernels if the device was busy when it was launched, else 0."""
+    trace, kernels = ops.trace, ops.kernels
+    rows = np.flatnonzero(chosen & (kernels.launch != NONE))
+    if not len(rows):
+        return 0
+    first = rows[int(trace.start_ns[kernels.event[rows]].argmin())]
+    start = int(trace.start_ns[kernels.event[first]])
+    return start if start - int(trace.end_ns[kernels.launch[first]]) > _QUEUED_NS else 0
 
 
 def find_trace_span(trace: Trace) -> tuple[int, int]:

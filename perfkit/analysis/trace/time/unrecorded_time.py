@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, join_intervals, merge_intervals
-from perfkit.analysis.trace.time.lost_kernels import has_mixed_up_ids
+from perfkit.analysis.trace.time.silent_launches import has_mixed_up_ids
 from perfkit.devices.device_calls import is_device_sync, is_graph_launch
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.match_ids import find_latest_before

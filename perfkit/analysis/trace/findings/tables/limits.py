@@ -58,6 +58,12 @@ OUTLIER_STEPS = FindingKind(
     "the figures.",
     "Record after the warm-up, and look at what the loop does in these steps.",
 )
+UNRECORDED_STEPS = FindingKind(
+    "limit.unrecorded_steps",
+    WARNING,
+    "Of marked steps, less than half of the launched kernels are recorded; they are excluded from the figures.",
+    "Let the device finish before the profiler stops, and record fewer steps.",
+)
 UNKNOWN_GRAPHS = FindingKind(
     "limit.unknown_graphs",
     NOTE,
@@ -110,6 +116,7 @@ RULES = (
     Rule(limits.find_work_above_roof, TraceView, About.LIMIT, (WORK_ABOVE_ROOF,)),
     Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT, (EXCEEDED_CEILINGS,)),
     Rule(limits.find_outlier_steps, TraceView, About.LIMIT, (OUTLIER_STEPS,)),
+    Rule(limits.find_unrecorded_steps, TraceView, About.LIMIT, (UNRECORDED_STEPS,)),
     Rule(limits.find_unknown_graphs, ForeignView, About.LIMIT, (UNKNOWN_GRAPHS,)),
     Rule(limits.find_unlinked_kernels, ForeignView, About.LIMIT, (UNLINKED,)),
     Rule(limits.find_unmodeled_kernels, ForeignView, About.LIMIT, (UNMODELED_KERNELS,)),

@@ -92,8 +92,17 @@ def test_outside_of_the_steps_nothing_counts(tmp_path: Path) -> None:
         mark("ProfilerStep#2", 70, 40),
         op("aten::mm", 71, 9),
     ]
-    events = [*BEFORE, launch(2, 20), launch(5, 50), *AFTER]
-    assert lost(tmp_path, [*steps, *events]) == (2, 1)
+    events = [*BEFORE, launch(2, 20), launch(5, 50), *pair(6, 58), *AFTER]
+    assert lost(tmp_path, [*steps, *events]) == (3, 1)
+
+
+def test_steps_of_which_most_is_lost_are_excluded_as_a_whole(tmp_path: Path) -> None:
+    steps = [
+        each
+        for number in (1, 2)
+        for each in (mark(f"ProfilerStep#{number}", 40 * number, 40), op("aten::mm", 40 * number, 20))
+    ]
+    assert lost(tmp_path, [*steps, *BEFORE, launch(5, 50), launch(6, 52), *pair(7, 54), *AFTER]) == (1, 0)
 
 
 class TestTheEnd:
