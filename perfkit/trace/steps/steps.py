@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from perfkit.core.record import STEP_MARK
@@ -18,6 +19,8 @@ LEAST_REPEATS = 3
 # A sequence is compared with itself at a few places before it is compared in full, and that not without end.
 _SAMPLE = 256
 _MOST_COMPARISONS = 1000
+# So many ops show where a step begins.
+_BEGINNING = 16
 
 
 def find_period(sequence: NDArray[np.integer]) -> int | None:
@@ -219,7 +222,10 @@ def _find_annotated(trace: Trace, ops: Ints) -> StepIntervals:
 
 
 def _find_between_optimizers(trace: Trace, ops: Ints) -> StepIntervals:
-    """Steps from the end of one optimizer call to the end of the next; the first starts with the first op."""
+    """Steps from the end of one optimizer call to the end of the next.
+
+    The first one starts with the first op that is no set-up; it is left out where the recording began within it.
+    """
     ranges = trace.select_events(Category.RANGE, Category.OP)
     events = ranges[mark_named(trace, ranges, lambda name: OPTIMIZER_STEP.match(name) is not None)]
     if not len(events) or not len(ops):
@@ -230,10 +236,34 @@ def _find_between_optimizers(trace: Trace, ops: Ints) -> StepIntervals:
     events = events[trace.name[events] == names[int(counts.argmin())]]
     if len(events) < 2:
         return _make_empty()
-    ends = trace.end_ns[events]
-    starts = np.append(min(int(trace.start_ns[ops[0]]), int(trace.start_ns[events[0]])), ends[:-1])
     basis = f"detected by periodicity: {len(events)} calls of {trace.names[int(trace.name[events[0]])]}"
-    return StepIntervals(np.arange(len(events)), starts, ends, trace.thread[events].astype(np.int64), basis)
+    first = _find_first_start(trace, ops, events)
+    ends, number = trace.end_ns[events], np.arange(len(events))
+    starts = np.append(NONE if first is None else first, ends[:-1])
+    steps = StepIntervals(number, starts, ends, trace.thread[events].astype(np.int64), basis)
+    if first is not None:
+        return steps
+    return StepIntervals(number[1:], starts[1:], ends[1:], steps.thread[1:], basis)
+
+
+def _find_first_start(trace: Trace, ops: Ints, optimizers: Ints) -> int | None:
+    """The start of the first step: where the ops that begin the second step begin, after any set-up.
+
+    The first op where these do not occur; None where the recording began within the step.
+    """
+    mine = ops[trace.thread[ops] == trace.thread[optimizers[0]]]
+    start, name = trace.start_ns[mine], trace.name[mine]
+    before = start < trace.start_ns[optimizers[0]]
+    again = name[(start >= trace.end_ns[optimizers[0]]) & (start < trace.start_ns[optimizers[1]])]
+    start, name = start[before], name[before]
+    if 0 < len(name) < len(again) and np.array_equal(name, again[-len(name) :]):
+        return None
+    beginning = again[:_BEGINNING]
+    if 0 < len(beginning) <= len(name):
+        places = np.flatnonzero((sliding_window_view(name, len(beginning)) == beginning).all(axis=1))
+        if len(places) and places[0] > 0:
+            return int(start[places[0]])
+    return min(int(trace.start_ns[ops[0]]), int(trace.start_ns[optimizers[0]]))
 
 
 def _find_periodic(trace: Trace, ops: Ints) -> StepIntervals:

@@ -81,6 +81,21 @@ def test_from_one_call_of_the_optimizer_to_the_next(tmp_path: Path) -> None:
     assert "Optimizer.step#Adam.step" in basis
 
 
+def test_what_precedes_the_ops_of_the_second_step_is_set_up(tmp_path: Path) -> None:
+    optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (58, 78, 98)]
+    set_up = [event(name, at, 4) for at, name in ((0, "aten::normal_"), (10, "aten::mm"), (20, "aten::to"))]
+    loop = [event(name, at + shift, 4) for at in (40, 60, 80) for shift, name in ((2, "aten::mm"), (8, "aten::relu"))]
+    found, _ = spans(tmp_path, *set_up, *loop, *optimizer)
+    assert found == [(42, 60), (60, 80), (80, 100)]
+
+
+def test_a_recording_that_begins_within_a_step_does_not_count_it(tmp_path: Path) -> None:
+    optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (18, 38, 58)]
+    loop = [event(name, at + shift, 4) for at in (0, 20, 40) for shift, name in ((2, "aten::mm"), (8, "aten::relu"))]
+    found, _ = spans(tmp_path, *loop[1:], *optimizer)
+    assert found == [(20, 40), (40, 60)]
+
+
 def test_ops_that_repeat(tmp_path: Path) -> None:
     events = [
         event(name, 10 * repeat + offset, 2)
