@@ -178,7 +178,10 @@ class RankTrace(Struct):
             excluded from `steps` and from all figures per step: their work counts as outside the steps.
         unrecorded_steps: the numbers of marked steps of whose launched work less than half is recorded on the device,
             likewise excluded.
-        step_s: mean of `steps`.
+        step_s: mean of `steps`. On a device a step begins when the CPU begins it or, if later, when the kernels of the
+            earlier ones end; it lasts until the next one begins.
+        marked_step_s: mean of the same steps as marked on the CPU; None without a device, and where only that marks
+            steps.
         kernels_per_step: kernels and copies of a device, on a CPU ops that do work themselves: the median over steps,
             over the whole trace without steps.
         span_s: from the first event to the last.
@@ -251,6 +254,7 @@ class RankTrace(Struct):
     gaps: tuple[GapRow, ...] = ()
     outlier_steps: tuple[StepRow, ...] = ()
     unrecorded_steps: tuple[int, ...] = ()
+    marked_step_s: float | None = None
     level_points: tuple[OpRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     missing_device_reason: str = ""

@@ -22,7 +22,12 @@ from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_ro
 from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
 from perfkit.analysis.trace.stage_actions import find_stage_actions
-from perfkit.analysis.trace.step_rows import build_outlier_rows, build_step_rows, describe_step_basis
+from perfkit.analysis.trace.step_rows import (
+    build_outlier_rows,
+    build_step_rows,
+    describe_step_basis,
+    measure_marked_step_s,
+)
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
 from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summarize_launches
 from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
@@ -155,6 +160,7 @@ def analyze_with_details(
         outlier_steps=build_outlier_rows(engine),
         unrecorded_steps=tuple(spans.unrecorded_number.tolist()),
         step_basis=describe_step_basis(ops, spans),
+        marked_step_s=measure_marked_step_s(ops, spans),
         step_s=step_s,
         kernels_per_step=engine.kernels_per_step,
         time_split=engine.split.compute_shares(parts=parts),

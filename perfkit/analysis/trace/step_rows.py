@@ -49,6 +49,13 @@ def build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
     )
 
 
+def measure_marked_step_s(ops: Ops, spans: StepWindows) -> float | None:
+    """The mean of the steps' ranges on the CPU; None without a device's windows that differ from these."""
+    if not spans.are_steps or ops.steps.on_device or not ops.trace.has_device_events:
+        return None
+    return float((ops.steps.end_ns[spans.row] - ops.steps.start_ns[spans.row]).mean()) / 1e9
+
+
 def describe_step_basis(ops: Ops, spans: StepWindows) -> str:
     """How the steps were found."""
     return ops.steps.basis if spans.are_steps else "no steps"

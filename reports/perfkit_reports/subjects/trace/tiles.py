@@ -22,6 +22,7 @@ from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s, g
 from perfkit_reports.wording import format_bounded
 
 _NAMED = 3  # unlike steps
+_MARKED_APART = 0.01  # of a step, from its mark on the CPU
 
 
 def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
@@ -70,7 +71,12 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     without = (
         f"; excluding step{'s' if len(trace.outlier_steps) > 1 else ''} {shown}{more}" if trace.outlier_steps else ""
     )
-    return Cell(units.format_seconds(trace.step_s), detail=f"{count}{spread}{without}; {trace.step_basis}")
+    marked_s, marked = trace.marked_step_s, ""
+    if marked_s is not None and abs(marked_s - trace.step_s) > _MARKED_APART * trace.step_s:
+        marked = f"; bounded on the device, on the CPU {units.format_seconds(marked_s)}"
+    missing = f"; {len(trace.unrecorded_steps):,} steps not recorded" if trace.unrecorded_steps else ""
+    detail = f"{count}{spread}{without}{missing}; {trace.step_basis}{marked}"
+    return Cell(units.format_seconds(trace.step_s), detail=detail)
 
 
 def _make_saving_cell(trace: RankTrace) -> Cell:
