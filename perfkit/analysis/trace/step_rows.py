@@ -3,6 +3,7 @@
 import numpy as np
 
 from perfkit.analysis.model.trace import StepRow
+from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.time.outlier_steps import measure_compiling_ns
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
@@ -36,7 +37,8 @@ def build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
     spans, trace = engine.windows, engine.pieces.ops.trace
     if not len(spans.unlike):
         return ()
-    split = split_outliers(engine.pieces, engine.category, engine.waiting)
+    fetching = merge_event_times(trace, find_fetches(trace))
+    split = split_outliers(engine.pieces, engine.category, engine.waiting, fetching)
     return tuple(
         StepRow(
             number=int(number),

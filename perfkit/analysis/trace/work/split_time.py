@@ -66,9 +66,11 @@ def split_windows(
     return _split_spans(pieces.windows.spans, pieces, category, slice(None), waiting, fetching, unknown)
 
 
-def split_outliers(pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None) -> TimeSplit:
-    """Split the outlier steps."""
-    return _split_spans(pieces.windows.unlike, pieces, category, slice(None), waiting)
+def split_outliers(
+    pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None, fetching: Intervals
+) -> TimeSplit:
+    """Split the outlier steps; see `split_windows`."""
+    return _split_spans(pieces.windows.unlike, pieces, category, slice(None), waiting, fetching)
 
 
 def split_streams(

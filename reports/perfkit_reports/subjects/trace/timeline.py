@@ -21,12 +21,13 @@ from perfkit_reports.wording import format_plural
 # room for.
 ROOM = 900_000
 _LONGEST = 10  # idle times in the table
+_LONGER = 0.01  # than the step: the time from its launches to its end
 
 _LANES: tuple[Column[tuple[TimelineLane, int]], ...] = (
     Column("Lane", lambda row: make_text_cell(row[0].name), numeric=False),
     Column("Slices", lambda row: make_integer_cell(row[0].slices)),
     Column("Busy", lambda row: make_seconds_cell(row[0].busy_ns / 1e9), help="time with at least one slice running"),
-    Column("% of step", lambda row: make_share_cell(row[0].busy_ns / row[1]), meter=True),
+    Column("% of time shown", lambda row: make_share_cell(row[0].busy_ns / row[1]), meter=True),
 )
 _IDLE: tuple[Column[tuple[int, int, str, str]], ...] = (
     Column("Cause", lambda row: make_text_cell(row[2]), numeric=False),
@@ -75,11 +76,14 @@ def _measure_size(step: StepTimeline) -> int:
 
 
 def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
-    """`rank 0, step 12 (median), 34.9 ms`."""
+    """`rank 0, step 12 (median), 34.9 ms`, with the time shown where its launches take longer than it."""
     what = "whole trace" if step.number is None else f"step {step.number}"
     why = f" ({step.selection})" if step.selection else ""
     whose = f"{trace.label}, " if several else ""
-    return f"{whose}{what}{why}, {units.format_seconds(step.length_ns / 1e9)}"
+    shown_s = step.length_ns / 1e9
+    length_s = next((row.seconds for row in trace.steps if row.number == step.number), shown_s)
+    shown = f"; {units.format_seconds(shown_s)} with its launches" if shown_s > (1 + _LONGER) * length_s else ""
+    return f"{whose}{what}{why}, {units.format_seconds(length_s)}{shown}"
 
 
 def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:

@@ -144,3 +144,10 @@ def test_a_wait_that_began_in_an_outlier_counts_only_within_the_other_steps(tmp_
     assert row.idle_s == pytest.approx(600e-6 / 3)
     waiting = {part.category: part.seconds for part in result.time_split}["waiting for data"]
     assert waiting == pytest.approx(row.idle_s)
+
+
+def test_the_data_wait_of_an_outlier_is_told(tmp_path: Path) -> None:
+    fetch = mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 1_000, 15_000)
+    result = analysed(tmp_path, [*steps(1_000, 20_000, 1_000, 1_000), fetch])
+    (step,) = result.outlier_steps
+    assert {part.category: part.seconds for part in step.time_split}["waiting for data"] == pytest.approx(0.015)
