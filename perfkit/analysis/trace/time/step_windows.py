@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.trace.time.host_times import find_backlog, find_host_times
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals
 from perfkit.analysis.trace.time.outlier_steps import find_outlier_steps
-from perfkit.analysis.trace.time.step_coverage import find_recorded_steps
+from perfkit.analysis.trace.time.step_coverage import measure_step_coverage
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.ops import Ops
 
@@ -60,18 +60,17 @@ class StepWindows:
 
 
 def find_step_windows(ops: Ops) -> StepWindows:
-    """The windows of a trace's steps, without steps in which no op began (the profiler leaves one open at its end)."""
+    """The windows of a trace's steps, without those in which nothing began (the profiler leaves one open at its end)."""
     first, last = find_trace_span(ops.trace)
-    row = np.arange(len(ops.steps))
+    row, coverage = np.arange(len(ops.steps)), measure_step_coverage(ops)
     if len(ops):
-        row = row[np.bincount(ops.step[ops.step != NONE], minlength=len(row)) > 0]
+        row = row[(np.bincount(ops.step[ops.step != NONE], minlength=len(row)) > 0) | coverage.has_launches]
     start, end = ops.steps.start_ns[row], ops.steps.end_ns[row]
     if not len(row):
         whole = np.asarray([[first, last]] if last > first else np.empty((0, 2)), np.int64)
         return StepWindows(whole, np.full(len(whole), NONE, np.int64), (first, last))
-    recorded = np.ones(len(row), np.bool_)
+    recorded = coverage.is_recorded[row]
     if ops.trace.has_device_events:
-        recorded = ops.steps.on_device | find_recorded_steps(ops, row)
         start, end = _shift_to_device(ops, start, end, recorded)
     else:
         start = np.maximum(start, np.append(start[0], np.maximum.accumulate(end)[:-1]))

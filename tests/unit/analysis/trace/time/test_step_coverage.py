@@ -85,3 +85,10 @@ def test_without_launches_a_step_without_kernels_is_unrecorded(tmp_path: Path) -
             events.append(each)
     found = windows(tmp_path, events)
     assert (found.number.tolist(), found.unrecorded_number.tolist()) == ([0, 1, 2, 4], [3])
+
+
+def test_a_step_of_launches_without_ops_is_marked(tmp_path: Path) -> None:
+    events = build_steps(4, 300, 60, recorded={0, 1})
+    late = [each for each in events if not (each["cat"] == "cpu_op" and each["ts"] >= 600)]
+    found = windows(tmp_path, late)
+    assert (found.number.tolist(), found.unrecorded_number.tolist()) == ([0, 1], [2, 3])
