@@ -79,7 +79,7 @@ class FleetReducer:
             path=rank.file_info.path,
             world_size=rank.world_size,
             steps=len(rank.steps),
-            unlike=tuple(step.number for step in rank.outlier_steps),
+            unlike=(*(step.number for step in rank.outlier_steps), *rank.unrecorded_steps),
             step_s={step.number: step.seconds for step in rank.steps},
             first=self._values,
             length=len(arrivals),

@@ -60,7 +60,7 @@ class StepWindows:
 
 
 def find_step_windows(ops: Ops) -> StepWindows:
-    """The windows of a trace's steps, without those in which nothing began (the profiler leaves one open at its end)."""
+    """The windows of a trace's steps; one in which nothing began is none (the profiler leaves it open at its end)."""
     first, last = find_trace_span(ops.trace)
     row, coverage = np.arange(len(ops.steps)), measure_step_coverage(ops)
     if len(ops):
