@@ -33,6 +33,9 @@ from perfkit.devices.ceilings.ceiling import DeviceCeilings
 # Dots of the roofline beyond these are too small to matter and would only make the figure large.
 MOST_POINTS = 120
 
+# Of the mean step: where the median is further from it, the mean says little of most steps.
+SKEWED = 0.1
+
 
 class TraceFileInfo(Struct):
     """The reading of a file. `notes` list repairs, omissions and missing parts, in words for the user.
@@ -298,6 +301,12 @@ class RankTrace(Struct):
     def median_step_s(self) -> float | None:
         """The median step; None where no steps were found."""
         return median(step.seconds for step in self.steps) if self.steps else None
+
+    @property
+    def typical_step_s(self) -> float:
+        """The median step where it differs from the mean by more than a tenth, else the mean."""
+        middle = self.median_step_s
+        return self.step_s if middle is None or abs(self.step_s - middle) <= SKEWED * self.step_s else middle
 
     @property
     def modeled_share(self) -> float | None:

@@ -93,6 +93,6 @@ def _must_wait(trace: Trace, kernels: Kernels, rows: Ints) -> NDArray[np.bool_]:
     """Mask what cannot begin before the work before it has ended."""
     launch = kernels.launch[rows]
     known = launch != NONE
-    waits = known.copy()
+    waits: NDArray[np.bool_] = known.copy()
     waits[known] = ~mark_named(trace, launch[known], lambda name: _MAY_BEGIN_EARLY.match(name) is not None)
     return waits

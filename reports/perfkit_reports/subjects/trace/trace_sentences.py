@@ -12,8 +12,6 @@ from perfkit_reports.wording import format_bounded, format_plural, format_senten
 
 # Of communication or copies: the least share outside the steps to report.
 _OUTSIDE = 0.01
-# Of the mean step: the least distance of the median to show both.
-_APART = 0.1
 
 
 def _format_share(part: float, whole: float) -> str:
@@ -25,9 +23,8 @@ def _format_share(part: float, whole: float) -> str:
 
 
 def get_other_median_s(trace: RankTrace) -> float | None:
-    """The median step where it differs from the mean by more than a tenth; else None."""
-    median_s = trace.median_step_s
-    return median_s if median_s is not None and abs(trace.step_s - median_s) > _APART * trace.step_s else None
+    """The median step where it differs from the mean; else None."""
+    return trace.typical_step_s if trace.typical_step_s != trace.step_s else None
 
 
 def get_time_basis(trace: RankTrace) -> str:

@@ -9,6 +9,7 @@ import pytest
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
+from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.analysis.trace.time.outlier_steps import find_outlier_steps
 from perfkit.trace.readers.trace_reader import read_trace
@@ -126,6 +127,7 @@ def test_stalls_that_recur_are_in_the_mean_the_headline_and_the_gain(tmp_path: P
     mean = (4 * 10_500 + 8 * 1_560) / 12 * 1e-6
     assert (len(result.steps), result.outlier_steps) == (12, ())
     assert (result.step_s, result.median_step_s) == (pytest.approx(mean, rel=0.01), pytest.approx(1_560e-6, rel=0.02))
+    assert TraceView(result, step_s=result.median_step_s).pace == 1.0  # timed steps are medians
     waiting = {part.category: part.seconds for part in result.time_split}["waiting for data"]
     assert waiting == pytest.approx((4 * 9_000 + 8 * 60) / 12 * 1e-6, rel=0.02)
     analysis = msgspec.structs.replace(sample_trace_analysis.alone(), traces=(result,))
