@@ -16,7 +16,7 @@ from perfkit.analysis.trace.time.silent_launches import has_mixed_up_ids
 from perfkit.devices.device_calls import is_device_sync, is_graph_launch
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.match_ids import find_latest_before
-from perfkit.trace.model import NONE, Category, Ints
+from perfkit.trace.model import NONE, Category, Ints, Small
 from perfkit.trace.ops.ops import Ops
 
 
@@ -77,7 +77,7 @@ def _find_untimed_time(ops: Ops) -> Intervals:
     return merge_intervals(begun[begun > 0], until[begun > 0])
 
 
-def _find_longest(ops: Ops, name: Ints, otherwise: int) -> Ints:
+def _find_longest(ops: Ops, name: Small, otherwise: int) -> Ints:
     """The time of the longest kernel of each name, `otherwise` without any."""
     event = ops.kernels.event
     longest = np.zeros(len(ops.trace.names), np.int64)
