@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from perfkit.core.record import STEP_MARK
@@ -19,8 +18,8 @@ LEAST_REPEATS = 3
 # A sequence is compared with itself at a few places before it is compared in full, and that not without end.
 _SAMPLE = 256
 _MOST_COMPARISONS = 1000
-# So many ops show where a step begins.
-_BEGINNING = 16
+# The part of a step's ops that a recorded step has at least.
+_WHOLE = 0.9
 
 
 def find_period(sequence: NDArray[np.integer]) -> int | None:
@@ -247,22 +246,24 @@ def _find_between_optimizers(trace: Trace, ops: Ints) -> StepIntervals:
 
 
 def _find_first_start(trace: Trace, ops: Ints, optimizers: Ints) -> int | None:
-    """The start of the first step: where the ops that begin the second step begin, after any set-up.
+    """The start of the first step: behind any set-up, where the ops begin that lead to both optimizer calls.
 
-    The first op where these do not occur; None where the recording began within the step.
+    The first op where they are not the same; None where the recording began within the step.
     """
     mine = ops[trace.thread[ops] == trace.thread[optimizers[0]]]
     start, name = trace.start_ns[mine], trace.name[mine]
     before = start < trace.start_ns[optimizers[0]]
     again = name[(start >= trace.end_ns[optimizers[0]]) & (start < trace.start_ns[optimizers[1]])]
     start, name = start[before], name[before]
-    if 0 < len(name) < len(again) and np.array_equal(name, again[-len(name) :]):
+    length = min(len(name), len(again))
+    same = name[len(name) - length :] == again[len(again) - length :]
+    common = int(np.logical_and.accumulate(same[::-1]).sum())
+    # The second step begins with what its predecessor does after the optimizer, such as reading the loss.
+    is_whole = common > 0 and common >= _WHOLE * len(again)
+    if is_whole and common < len(name):
+        return int(start[len(name) - common])
+    if common == len(name) > 0 and not is_whole:
         return None
-    beginning = again[:_BEGINNING]
-    if 0 < len(beginning) <= len(name):
-        places = np.flatnonzero((sliding_window_view(name, len(beginning)) == beginning).all(axis=1))
-        if len(places) and places[0] > 0:
-            return int(start[places[0]])
     return min(int(trace.start_ns[ops[0]]), int(trace.start_ns[optimizers[0]]))
 
 

@@ -89,6 +89,15 @@ def test_what_precedes_the_ops_of_the_second_step_is_set_up(tmp_path: Path) -> N
     assert found == [(42, 60), (60, 80), (80, 100)]
 
 
+@pytest.mark.parametrize("set_up", [[], [event("aten::normal_", 1, 1)]])
+def test_what_follows_the_optimizer_is_no_part_of_the_first_step(set_up: list[Event], tmp_path: Path) -> None:
+    optimizer = [range_("Optimizer.step#SGD.step", start, 2) for start in (48, 98, 148)]
+    items = [event("aten::item", at, 1) for at in (51, 101)]
+    loop = [event(f"aten::op{index}", at + 5 + 3 * index, 2) for at in (0, 50, 100) for index in range(12)]
+    found, _ = spans(tmp_path, *set_up, *items, *loop, *optimizer)
+    assert found == [(5, 50), (50, 100), (100, 150)]
+
+
 def test_a_recording_that_begins_within_a_step_does_not_count_it(tmp_path: Path) -> None:
     optimizer = [range_("Optimizer.step#Adam.step", start, 2) for start in (18, 38, 58)]
     loop = [event(name, at + shift, 4) for at in (0, 20, 40) for shift, name in ((2, "aten::mm"), (8, "aten::relu"))]
