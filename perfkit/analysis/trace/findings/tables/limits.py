@@ -1,7 +1,7 @@
 """Rules about limits of the figures of traces."""
 
 from perfkit.analysis.findings.rule import NOTE, WARNING, About, FindingKind, Rule
-from perfkit.analysis.trace.findings import limits
+from perfkit.analysis.trace.findings import limits, recorded_times
 from perfkit.analysis.trace.findings.trace_thresholds import ABOVE_ROOF, COVERED, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import ForeignView, TraceView
 from perfkit.core.units import format_percent
@@ -111,12 +111,12 @@ RULES = (
     Rule(limits.find_missing_kernels, TraceView, About.LIMIT, (MISSING_KERNELS,)),
     Rule(limits.find_unknown_work, TraceView, About.LIMIT, (UNKNOWN_WORK,)),
     Rule(limits.find_lost_kernels, TraceView, About.LIMIT, (LOST_KERNELS,)),
-    Rule(limits.find_overrunning_kernels, TraceView, About.LIMIT, (OVERRUNNING_KERNELS,)),
-    Rule(limits.find_clock_skew, TraceView, About.LIMIT, (CLOCK_SKEW,)),
+    Rule(recorded_times.find_overrunning_kernels, TraceView, About.LIMIT, (OVERRUNNING_KERNELS,)),
+    Rule(recorded_times.find_clock_skew, TraceView, About.LIMIT, (CLOCK_SKEW,)),
     Rule(limits.find_work_above_roof, TraceView, About.LIMIT, (WORK_ABOVE_ROOF,)),
     Rule(limits.find_exceeded_ceilings, ForeignView, About.LIMIT, (EXCEEDED_CEILINGS,)),
-    Rule(limits.find_outlier_steps, TraceView, About.LIMIT, (OUTLIER_STEPS,)),
-    Rule(limits.find_unrecorded_steps, TraceView, About.LIMIT, (UNRECORDED_STEPS,)),
+    Rule(recorded_times.find_outlier_steps, TraceView, About.LIMIT, (OUTLIER_STEPS,)),
+    Rule(recorded_times.find_unrecorded_steps, TraceView, About.LIMIT, (UNRECORDED_STEPS,)),
     Rule(limits.find_unknown_graphs, ForeignView, About.LIMIT, (UNKNOWN_GRAPHS,)),
     Rule(limits.find_unlinked_kernels, ForeignView, About.LIMIT, (UNLINKED,)),
     Rule(limits.find_unmodeled_kernels, ForeignView, About.LIMIT, (UNMODELED_KERNELS,)),
