@@ -84,17 +84,17 @@ LATENCY = FindingKind(
     "Run fewer, longer kernels: `torch.compile`, CUDA graphs, fused ops or a larger batch.",
     "This idle time.",
 )
-BLOCKED = FindingKind(
-    "launch.blocked",
-    NOTE,
-    f"The device is idle with work queued for {_COMMON} of the step, in gaps longer than launch latency.",
-    "Look for lost kernels, other processes on the device, and streams that wait for each other.",
-)
 RECORDS_GRAPH = FindingKind(
     "inference.records_graph",
     NOTE,
     "Autograd records nodes, layers are in evaluation, and no gradient is computed.",
     "Run the model under `torch.inference_mode()`.",
+)
+BLOCKED = FindingKind(
+    "launch.blocked",
+    NOTE,
+    f"The device is idle with work queued for {_COMMON} of the step, in gaps longer than launch latency.",
+    "Look for lost kernels, other processes on the device, and streams that wait for each other.",
 )
 
 RULES = (
@@ -104,7 +104,7 @@ RULES = (
     Rule(host.find_device_allocation, TraceView, About.STEP, (ALLOCATION,)),
     Rule(data_wait.find_data_wait, TraceView, About.STEP, (STARVED,), "data"),
     Rule(host.find_short_kernels, TraceView, About.STEP, (SHORT_KERNELS,)),
+    Rule(host.find_graph_without_backward, TraceView, About.STEP, (RECORDS_GRAPH,)),
     Rule(launch_latency.find_launch_latency, TraceView, About.STEP, (LATENCY,)),
     Rule(launch_latency.find_blocked_launches, TraceView, About.STEP, (BLOCKED,)),
-    Rule(host.find_graph_without_backward, TraceView, About.STEP, (RECORDS_GRAPH,)),
 )
