@@ -210,8 +210,7 @@ OPS.add(
     "flash_attn::_flash_attn_varlen_backward",
     make_packed(flash_backward, LengthArguments(9, 10), read_flash_mask, backward=True),
 )
-OPS.add("flash_attn_3::_flash_attn_forward", flash_3_forward)
-OPS.add("flash_attn_3::fwd", flash_3_forward, op_class=OpClass.OTHER)
+OPS.add("flash_attn_3::_flash_attn_forward flash_attn_3::fwd", flash_3_forward)
 OPS.add(
     "flash_attn_3::_flash_attn_backward",
     make_packed(flash_backward, LengthArguments(6, 7, used=9), read_flash_mask, backward=True),

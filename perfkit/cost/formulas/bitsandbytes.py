@@ -75,8 +75,7 @@ def _cost_dequantize_4_bits(args: Args) -> OpCost:
     return _cost_dequantize(args, math.prod(get_integers(args, 4)), 2, 5)
 
 
-@OPS.formula("bitsandbytes::gemm_4bit", op_class=OpClass.MATMUL)
-@OPS.formula("bitsandbytes::gemv_4bit")
+@OPS.formula("bitsandbytes::gemm_4bit bitsandbytes::gemv_4bit", op_class=OpClass.MATMUL)
 def _cost_product(args: Args) -> OpCost:
     """gemm_4bit(A, B, shapeB, absmax, ...), gemv_4bit(A, B, shapeB, absmax, code, ...): A (..., k) times the transpose
     of B, whose shape is (n, k) before it is packed."""

@@ -1,7 +1,6 @@
 """Formulas of element-wise ops: every input read once, the output written once. `elementwise_ops` has most rows."""
 
 import math
-from collections.abc import Iterable
 
 from perfkit.cost.calls.args import (
     Args,
@@ -19,7 +18,7 @@ from perfkit.cost.calls.args import (
 from perfkit.cost.calls.op_call import OpClass, OpCost
 from perfkit.cost.calls.op_family import Flops, OpFamily
 from perfkit.cost.calls.output_rules import infer_dropout, make_combined, make_like
-from perfkit.cost.formulas.elementwise_ops import ROWS, UNCLASSED_ROWS, Elementwise
+from perfkit.cost.formulas.elementwise_ops import ROWS
 
 OPS = OpFamily(OpClass.POINTWISE)
 
@@ -59,7 +58,7 @@ def make_in_place(count: int) -> Formula:
 
 
 @OPS.formula("native_dropout", outputs=infer_dropout)
-@OPS.formula("_fused_dropout", op_class=OpClass.OTHER)
+@OPS.formula("_fused_dropout")
 def _cost_dropout(args: Args) -> OpCost:
     """native_dropout(input, p, train): scale and mask; writes the output and a mask of bool."""
     x = get_tensor(args, 0)
@@ -69,7 +68,7 @@ def _cost_dropout(args: Args) -> OpCost:
 
 
 @OPS.formula("native_dropout_backward", outputs=make_like(0))
-@OPS.formula("_masked_scale", op_class=OpClass.OTHER)
+@OPS.formula("_masked_scale")
 def _cost_dropout_backward(args: Args) -> OpCost:
     """native_dropout_backward(grad, mask, scale)."""
     grad, mask = get_tensor(args, 0), get_tensor(args, 1)
@@ -79,7 +78,7 @@ def _cost_dropout_backward(args: Args) -> OpCost:
     )
 
 
-@OPS.formula("glu", op_class=OpClass.OTHER)
+@OPS.formula("glu")
 def _cost_glu(args: Args) -> OpCost:
     """Cost glu(self, dim): one half times the sigmoid of the other."""
     x = get_tensor(args, 0)
@@ -87,7 +86,7 @@ def _cost_glu(args: Args) -> OpCost:
     return make_vector_cost(5 * elements, count_read_bytes(x) + count_output_bytes(elements, x.dtype), x.dtype, _SOURCE)
 
 
-@OPS.formula("glu_backward", op_class=OpClass.OTHER)
+@OPS.formula("glu_backward")
 def _cost_glu_backward(args: Args) -> OpCost:
     """glu_backward(grad_output, self, dim): the sigmoid again (4), g s (1), g a s (1 - s) (4) for each output."""
     grad, x = get_tensor(args, 0), get_tensor(args, 1)
@@ -96,7 +95,7 @@ def _cost_glu_backward(args: Args) -> OpCost:
     )
 
 
-@OPS.formula("_prelu_kernel_backward", op_class=OpClass.OTHER)
+@OPS.formula("_prelu_kernel_backward")
 def _cost_prelu_backward(args: Args) -> OpCost:
     """_prelu_kernel_backward(grad_output, self, weight): both gradients in full; the weight's is summed afterwards."""
     grad, x, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
@@ -104,7 +103,7 @@ def _cost_prelu_backward(args: Args) -> OpCost:
     return make_vector_cost(4 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
-@OPS.formula("rrelu_with_noise rrelu_with_noise_", op_class=OpClass.OTHER)
+@OPS.formula("rrelu_with_noise rrelu_with_noise_")
 def _cost_rrelu(args: Args) -> OpCost:
     """Cost rrelu_with_noise(self, noise, ...): draws the noise that scales negative values, and writes it."""
     x, noise = get_tensor(args, 0), get_tensor(args, 1)
@@ -112,7 +111,7 @@ def _cost_rrelu(args: Args) -> OpCost:
     return make_vector_cost(2 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
-@OPS.formula("log_sigmoid_forward", op_class=OpClass.OTHER)
+@OPS.formula("log_sigmoid_forward")
 def _cost_log_sigmoid(args: Args) -> OpCost:
     """log_sigmoid_forward(self) -> output, buffer: the buffer is as large on a CPU and empty on a GPU, which is why
     it is not counted."""
@@ -120,7 +119,7 @@ def _cost_log_sigmoid(args: Args) -> OpCost:
     return make_vector_cost(4 * numel(x), count_read_bytes(x) + count_output_bytes(numel(x), x.dtype), x.dtype, _SOURCE)
 
 
-@OPS.formula("log_sigmoid_backward", op_class=OpClass.OTHER)
+@OPS.formula("log_sigmoid_backward")
 def _cost_log_sigmoid_backward(args: Args) -> OpCost:
     """log_sigmoid_backward(grad_output, self, buffer): exp, add, divide, and two to combine."""
     grad, x = get_tensor(args, 0), get_tensor(args, 1)
@@ -131,8 +130,7 @@ def _cost_log_sigmoid_backward(args: Args) -> OpCost:
 
 @OPS.formula(
     "fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask"
-    " _fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-    op_class=OpClass.OTHER,
+    " _fake_quantize_per_tensor_affine_cachemask_tensor_qparams"
 )
 def _cost_fake_quantize(args: Args) -> OpCost:
     """fake_quantize(self, scale, zero_point, ...) -> output, mask: divide, round, shift, clamp (2), shift, multiply."""
@@ -142,32 +140,31 @@ def _cost_fake_quantize(args: Args) -> OpCost:
     return make_vector_cost(7 * numel(x), nbytes, x.dtype, _SOURCE)
 
 
-@OPS.formula("quantize_per_tensor quantize_per_channel", op_class=OpClass.OTHER)
+@OPS.formula("quantize_per_tensor quantize_per_channel")
 def _cost_quantize(args: Args) -> OpCost:
     """quantize_per_tensor(self, scale, zero_point, dtype), ..._per_channel: divide, round, shift, clamp (2); 8 bits."""
     x = get_tensor(args, 0)
     return make_vector_cost(5 * numel(x), count_read_bytes(*walk_tensors(args)) + numel(x), x.dtype, _SOURCE)
 
 
-@OPS.formula("dequantize", op_class=OpClass.OTHER)
+@OPS.formula("dequantize")
 def _cost_dequantize(args: Args) -> OpCost:
     """dequantize(self) -> fp32: shift and multiply."""
     x = get_tensor(args, 0)
     return make_vector_cost(2 * numel(x), count_read_bytes(x) + 4 * numel(x), "fp32", _SOURCE)
 
 
-OPS.add("rrelu_with_noise_backward", make_elementwise(2), op_class=OpClass.OTHER)
-OPS.add("_amp_update_scale_", make_in_place(1), op_class=OpClass.OTHER)
+OPS.add("rrelu_with_noise_backward", make_elementwise(2))
+OPS.add("_amp_update_scale_", make_in_place(1))
 
 
-def _add_rows(rows: Iterable[Elementwise], op_class: OpClass) -> None:
-    for row in rows:
+def _add_rows() -> None:
+    for row in ROWS:
         flops = Flops.COUNTED if row.flops else Flops.NONE
         formula = make_elementwise(row.flops, row.dtype, row.tensors, row.widening)
-        OPS.add(row.name, formula, flops=flops, op_class=op_class, outputs=row.outputs or make_combined(row.dtype))
+        OPS.add(row.name, formula, flops=flops, outputs=make_combined(row.dtype))
         if row.in_place and not row.name.endswith("_backward"):
-            OPS.add(f"{row.name}_", make_in_place(row.flops), flops=flops, op_class=op_class)
+            OPS.add(f"{row.name}_", make_in_place(row.flops), flops=flops)
 
 
-_add_rows(ROWS, OpClass.POINTWISE)
-_add_rows(UNCLASSED_ROWS, OpClass.OTHER)
+_add_rows()

@@ -7,15 +7,12 @@ a device needs for them. Moving, selecting and integer arithmetic cost none.
 
 from typing import NamedTuple
 
-from perfkit.cost.calls.output_rules import OutputRule, make_combined
-
 
 class Elementwise(NamedTuple):
     """An op of `aten` that combines `tensors` tensors; a further one is that which an `out=` variant writes.
 
     With `in_place` it has a twin with a trailing underscore, unless it is a backward. Its output has the inputs' dtype
-    or `dtype`, with elements `widening` times as large (two real numbers become a complex one). `outputs` infers new
-    tensors where the default does not.
+    or `dtype`, with elements `widening` times as large (two real numbers become a complex one).
     """
 
     name: str
@@ -24,7 +21,6 @@ class Elementwise(NamedTuple):
     in_place: bool = True
     dtype: str | None = None
     widening: int = 1
-    outputs: OutputRule | None = None
 
 
 ROWS = (
@@ -33,7 +29,7 @@ ROWS = (
     Elementwise("logical_and", 0, 2, dtype="bool"),
     Elementwise("logical_or", 0, 2, dtype="bool"),
     Elementwise("logical_not", 0, dtype="bool"),
-    Elementwise("logical_xor", 0, 2, dtype="bool", outputs=make_combined()),
+    Elementwise("logical_xor", 0, 2, dtype="bool"),
     Elementwise("bitwise_and", 0, 2),
     Elementwise("bitwise_or", 0, 2),
     Elementwise("bitwise_not", 0),
@@ -103,17 +99,13 @@ ROWS = (
     Elementwise("gelu_backward", 11, 2),  # g (cdf + x pdf): 4 for the cdf, 4 for the pdf, 3 to combine
     # g (t + x s (1 - t^2)): softplus 2, its tanh t 1, the sigmoid s 4, 6 to combine
     Elementwise("mish_backward", 13, 2),
-)
-
-# Ops that findings and efficiencies count as `other`.
-UNCLASSED_ROWS = (
     Elementwise("__lshift__", 0, 2),
     Elementwise("__rshift__", 0, 2),
     Elementwise("gcd", 0, 2),
     Elementwise("lcm", 0, 2),
-    Elementwise("signbit", 0, in_place=False, dtype="bool", outputs=make_combined()),
-    Elementwise("isneginf", 0, in_place=False, dtype="bool", outputs=make_combined()),
-    Elementwise("isposinf", 0, in_place=False, dtype="bool", outputs=make_combined()),
+    Elementwise("signbit", 0, in_place=False, dtype="bool"),
+    Elementwise("isneginf", 0, in_place=False, dtype="bool"),
+    Elementwise("isposinf", 0, in_place=False, dtype="bool"),
     Elementwise("conj_physical", 0),
     Elementwise("_conj_physical", 0, in_place=False),
     Elementwise("complex", 0, 2, in_place=False, widening=2),
@@ -179,4 +171,4 @@ UNCLASSED_ROWS = (
     Elementwise("celu", 4),
 )
 
-FLOPS_PER_ELEMENT = {row.name: row.flops for row in (*ROWS, *UNCLASSED_ROWS)}
+FLOPS_PER_ELEMENT = {row.name: row.flops for row in ROWS}

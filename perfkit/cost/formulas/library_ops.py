@@ -171,7 +171,7 @@ def _cost_rotary(args: Args) -> OpCost:
     return make_vector_cost(3 * elements, nbytes, query.dtype, "element-wise")
 
 
-@OPS.formula("_C::cutlass_scaled_mm")
+@OPS.formula("_C::cutlass_scaled_mm", op_class=OpClass.MATMUL)
 def _cost_scaled_product(args: Args) -> OpCost:
     """cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)."""
     out, a, b = get_tensor(args, 0), get_tensor(args, 1, 2), get_tensor(args, 2, 2)
@@ -198,8 +198,12 @@ OPS.add(
 OPS.add("fbgemm::bounds_check_indices", _make_read_only(1, 2), flops=Flops.NONE)
 OPS[_PERMUTED_GRADIENT] = OPS["fbgemm::permute_pooled_embs"]
 OPS.add("_C::rms_norm _C::rmsnorm sgl_kernel::rms_norm sgl_kernel::rmsnorm", _make_into_first(4), op_class=OpClass.NORM)
-OPS.add("_C::silu_and_mul _C::gelu_and_mul sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul", _make_into_first(6))
-OPS.add("_C::static_scaled_fp8_quant", _make_into_first(3))
+OPS.add(
+    "_C::silu_and_mul _C::gelu_and_mul sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul",
+    _make_into_first(6),
+    op_class=OpClass.POINTWISE,
+)
+OPS.add("_C::static_scaled_fp8_quant", _make_into_first(3), op_class=OpClass.POINTWISE)
 OPS.add(
     "_C_cache_ops::reshape_and_cache _C_cache_ops::reshape_and_cache_flash", _make_rearrangement(0, 1), flops=Flops.NONE
 )

@@ -134,7 +134,7 @@ def _cost_masked_softmax_backward(args: Args) -> OpCost:
     )
 
 
-@OPS.formula("multi_margin_loss multilabel_margin_loss_forward", op_class=OpClass.OTHER)
+@OPS.formula("multi_margin_loss multilabel_margin_loss_forward")
 def _cost_margin_loss(args: Args) -> OpCost:
     """multi_margin_loss, multilabel_margin_loss_forward(self, target, ...): margin, compare, weigh, add."""
     x, target = get_tensor(args, 0), get_tensor(args, 1)
@@ -172,8 +172,8 @@ def _cost_ctc_backward(args: Args) -> OpCost:
     return make_vector_cost(16 * numel(alpha), nbytes, x.dtype, "loss")
 
 
-OPS.add("soft_margin_loss", _make_pair_loss(5), op_class=OpClass.OTHER)  # two products, exp, add, log
-OPS.add("soft_margin_loss_backward", _make_pair_loss_backward(6), op_class=OpClass.OTHER)
+OPS.add("soft_margin_loss", _make_pair_loss(5))  # two products, exp, add, log
+OPS.add("soft_margin_loss_backward", _make_pair_loss_backward(6))
 OPS.add("mse_loss", _make_pair_loss(2))  # subtract, square
 OPS.add("mse_loss_backward", _make_pair_loss_backward(3))  # subtract, two products
 OPS.add("smooth_l1_loss huber_loss", _make_pair_loss(5))  # subtract, absolute value, compare, square, scale

@@ -51,7 +51,7 @@ def _cost_bmm(args: Args) -> OpCost:
 
 @OPS.formula("addmm", outputs=make_product(1))
 @OPS.formula("addmm_")
-@OPS.formula("_addmm_activation", op_class=OpClass.OTHER)
+@OPS.formula("_addmm_activation")
 def _cost_addmm(args: Args) -> OpCost:
     return _cost_product(get_tensor(args, 1, 2), get_tensor(args, 2, 2), count_distinct_bytes(get_tensor(args, 0)))
 
@@ -95,8 +95,7 @@ def _cost_dot(args: Args) -> OpCost:
     )
 
 
-@OPS.formula("mkldnn_linear")
-@OPS.formula("mkldnn::_linear_pointwise mkl::_mkl_linear", op_class=OpClass.OTHER)
+@OPS.formula("mkldnn_linear mkldnn::_linear_pointwise mkl::_mkl_linear")
 def _cost_linear(args: Args) -> OpCost:
     """x @ weight.T + bias, where it runs as one op (a fused or pre-packed linear layer)."""
     x, weight = get_tensor(args, 0), get_tensor(args, 1, 2)
@@ -139,13 +138,13 @@ def _cost_grouped_mm(args: Args) -> OpCost:
     return _cost_grouped_product(get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2))
 
 
-@OPS.formula("_scaled_grouped_mm", op_class=OpClass.OTHER)
+@OPS.formula("_scaled_grouped_mm")
 def _cost_scaled_grouped_mm(args: Args) -> OpCost:
     scales = count_read_bytes(get_tensor(args, 2), get_tensor(args, 3))
     return _cost_grouped_product(get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 4), scales)
 
 
-@OPS.formula("_scaled_mm_v2", op_class=OpClass.OTHER)
+@OPS.formula("_scaled_mm_v2")
 def _cost_scaled_mm_v2(args: Args) -> OpCost:
     """_scaled_mm_v2(a, b, scale_a[], recipe_a, swizzle_a, scale_b[], recipe_b, swizzle_b, bias, out_dtype, ...)."""
     a, b = get_tensor(args, 0, 2), get_tensor(args, 1, 2)
@@ -162,25 +161,25 @@ def _cost_packed_weight(args: Args, outputs: int) -> OpCost:
     return make_matrix_cost(2.0 * rows * k * outputs, nbytes, x.dtype, "product with packed weights")
 
 
-@OPS.formula("_weight_int8pack_mm", op_class=OpClass.OTHER)
+@OPS.formula("_weight_int8pack_mm")
 def _cost_int8_weight(args: Args) -> OpCost:
     """_weight_int8pack_mm(self, weight (n, k) int8, scales)."""
     return _cost_packed_weight(args, get_tensor(args, 1, 2).shape[0])
 
 
-@OPS.formula("_weight_int4pack_mm", op_class=OpClass.OTHER)
+@OPS.formula("_weight_int4pack_mm")
 def _cost_int4_weight(args: Args) -> OpCost:
     """_weight_int4pack_mm(self, weight, group_size, scales): (n / 8, k / ..., 32, ...) int32 on a GPU."""
     return _cost_packed_weight(args, 8 * get_tensor(args, 1, 4).shape[0])
 
 
-@OPS.formula("_weight_int4pack_mm_for_cpu", op_class=OpClass.OTHER)
+@OPS.formula("_weight_int4pack_mm_for_cpu")
 def _cost_int4_weight_cpu(args: Args) -> OpCost:
     """_weight_int4pack_mm_for_cpu(self, weight (n, k / 2) uint8, group_size, scales)."""
     return _cost_packed_weight(args, get_tensor(args, 1, 2).shape[0])
 
 
-@OPS.formula("_dyn_quant_matmul_4bit", op_class=OpClass.OTHER)
+@OPS.formula("_dyn_quant_matmul_4bit")
 def _cost_int4_dynamic(args: Args) -> OpCost:
     """_dyn_quant_matmul_4bit(input, packed_weights, block_size, in_features, out_features)."""
     return _cost_packed_weight(args, get_integer(args, 4))

@@ -58,8 +58,7 @@ def _make_reduction(count: int, dims_at: int = 1, outputs: int = 1, extra_per_ou
 
 
 @OPS.formula("sum mean", outputs=infer_reduced)
-@OPS.formula("nansum", op_class=OpClass.OTHER)
-@OPS.formula("prod")
+@OPS.formula("nansum prod")
 def _cost_sum(args: Args) -> OpCost:
     """sum, mean, nansum and prod: of all elements (self, *, dtype), or along axes (self, dim, keepdim, *, dtype).
 
@@ -97,8 +96,7 @@ def _cost_argmax(args: Args) -> OpCost:
 
 
 @OPS.formula("cumsum", outputs=make_like(0))
-@OPS.formula("cumprod cumprod_", op_class=OpClass.OTHER)
-@OPS.formula("cumsum_")
+@OPS.formula("cumsum_ cumprod cumprod_")
 def _cost_scan(args: Args, count: int = 1) -> OpCost:
     """Cost cumsum, cumprod, logcumsumexp: as many outputs as inputs."""
     x = get_tensor(args, 0)
@@ -107,7 +105,7 @@ def _cost_scan(args: Args, count: int = 1) -> OpCost:
     )
 
 
-@OPS.formula("cummax cummin", op_class=OpClass.OTHER)
+@OPS.formula("cummax cummin")
 def _cost_scan_with_positions(args: Args) -> OpCost:
     """cummax, cummin(self, dim): values and int64 positions."""
     x = get_tensor(args, 0)
@@ -127,7 +125,7 @@ def _make_full_reduction(count: int, out_dtype: str | None = None) -> Formula:
     return formula
 
 
-@OPS.formula("trace", op_class=OpClass.OTHER)
+@OPS.formula("trace")
 def _cost_trace(args: Args) -> OpCost:
     """trace(self): the diagonal is read."""
     x = get_tensor(args, 0, 2)
@@ -135,7 +133,7 @@ def _cost_trace(args: Args) -> OpCost:
     return make_vector_cost(diagonal, count_output_bytes(diagonal + 1, x.dtype), x.dtype, _SOURCE)
 
 
-@OPS.formula("count_nonzero", flops=Flops.NONE, op_class=OpClass.OTHER)
+@OPS.formula("count_nonzero", flops=Flops.NONE)
 def _cost_count_nonzero(args: Args) -> OpCost:
     """count_nonzero(self, dim): int64 counts."""
     x = get_tensor(args, 0)
@@ -146,12 +144,11 @@ def _cost_count_nonzero(args: Args) -> OpCost:
 OPS.add("amax amin", _make_reduction(1), outputs=infer_reduced)
 OPS.add("var std", _make_reduction(_VARIANCE))
 OPS.add("any all", _make_reduction(0), flops=Flops.NONE)
-OPS.add("var_mean", _make_reduction(_VARIANCE, outputs=2))
-OPS.add("std_mean", _make_reduction(_VARIANCE, outputs=2), op_class=OpClass.OTHER)
+OPS.add("var_mean std_mean", _make_reduction(_VARIANCE, outputs=2))
 OPS.add("linalg_vector_norm", _make_reduction(_NORM, dims_at=2))
-OPS.add("logsumexp", _make_reduction(_LOGSUMEXP), op_class=OpClass.OTHER)
-OPS.add("_logcumsumexp logcumsumexp", lambda args: _cost_scan(args, 4), op_class=OpClass.OTHER)
-OPS.add("aminmax _aminmax", _make_reduction(2, outputs=2), op_class=OpClass.OTHER)
-OPS.add("equal", _make_full_reduction(1, "bool"), op_class=OpClass.OTHER)
-OPS.add("_is_all_true _is_any_true", _make_full_reduction(0, "bool"), flops=Flops.NONE, op_class=OpClass.OTHER)
-OPS.add("dist", _make_full_reduction(3), op_class=OpClass.OTHER)
+OPS.add("logsumexp", _make_reduction(_LOGSUMEXP))
+OPS.add("_logcumsumexp logcumsumexp", lambda args: _cost_scan(args, 4))
+OPS.add("aminmax _aminmax", _make_reduction(2, outputs=2))
+OPS.add("equal", _make_full_reduction(1, "bool"))
+OPS.add("_is_all_true _is_any_true", _make_full_reduction(0, "bool"), flops=Flops.NONE)
+OPS.add("dist", _make_full_reduction(3))

@@ -89,8 +89,7 @@ def _read_second_flag_mask(args: Args) -> AttentionMask | None:
     return read_window_mask(args, flag + 1, flag + 2)
 
 
-@OPS.formula("aiter::mha_varlen_fwd")
-@OPS.formula("aiter::fmha_v3_varlen_fwd", op_class=OpClass.ATTENTION)
+@OPS.formula("aiter::mha_varlen_fwd aiter::fmha_v3_varlen_fwd", op_class=OpClass.ATTENTION)
 def _cost_aiter_varlen(args: Args) -> OpCost:
     """mha_varlen_fwd(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, ..., zero_tensors, is_causal,
     ..., block_table, ...): the table of blocks, the only matrix of integers, has another place in each version."""
@@ -146,26 +145,26 @@ def _cost_add_norm_in_place(args: Args) -> OpCost:
     return make_vector_cost(_ADD_NORM * numel(x), nbytes, x.dtype, "normalisation")
 
 
-OPS.add("_C::paged_attention_v1", _make_paged_attention(1))
-OPS.add("_C::paged_attention_v2", _make_paged_attention(4))
+OPS.add("_C::paged_attention_v1", _make_paged_attention(1), op_class=OpClass.ATTENTION)
+OPS.add("_C::paged_attention_v2", _make_paged_attention(4), op_class=OpClass.ATTENTION)
 OPS.add(
     "_vllm_fa2_C::varlen_fwd",
     make_packed(flash_forward, LengthArguments(4, 5, used=6, table=8), _read_second_flag_mask),
+    op_class=OpClass.ATTENTION,
 )
-OPS.add("_vllm_fa3_C::fwd sgl_kernel::fwd", flash_3_forward)
-OPS.add("aiter::mha_fwd", flash_forward)
-OPS.add("aiter::fmha_v3_fwd", flash_forward, op_class=OpClass.ATTENTION)
-OPS.add("aiter::mha_bwd", flash_backward)
-OPS.add("aiter::fmha_v3_bwd", flash_backward, op_class=OpClass.ATTENTION)
+OPS.add("_vllm_fa3_C::fwd sgl_kernel::fwd", flash_3_forward, op_class=OpClass.ATTENTION)
+OPS.add("aiter::mha_fwd aiter::fmha_v3_fwd", flash_forward, op_class=OpClass.ATTENTION)
+OPS.add("aiter::mha_bwd aiter::fmha_v3_bwd", flash_backward, op_class=OpClass.ATTENTION)
 OPS.add(
-    "aiter::mha_varlen_bwd", make_packed(flash_backward, LengthArguments(6, 7), _read_second_flag_mask, backward=True)
-)
-OPS.add(
-    "aiter::fmha_v3_varlen_bwd",
+    "aiter::mha_varlen_bwd aiter::fmha_v3_varlen_bwd",
     make_packed(flash_backward, LengthArguments(6, 7), _read_second_flag_mask, backward=True),
     op_class=OpClass.ATTENTION,
 )
-OPS.add("aiter::mha_batch_prefill", make_packed(flash_forward, LengthArguments(3, 4, table=5), _read_second_flag_mask))
+OPS.add(
+    "aiter::mha_batch_prefill",
+    make_packed(flash_forward, LengthArguments(3, 4, table=5), _read_second_flag_mask),
+    op_class=OpClass.ATTENTION,
+)
 OPS.add("aiter::rms_norm aiter::rmsnorm2d_fwd", _make_norm(None, 0, 1), op_class=OpClass.NORM)
 OPS.add("aiter::rmsnorm aiter::rms_norm_cu", _make_norm(0, 1, 2), op_class=OpClass.NORM)
 OPS.add("aiter::rmsnorm_quant aiter::rmsnorm2d_fwd_with_dynamicquant", _make_norm(0, 1, 3, 2), op_class=OpClass.NORM)
