@@ -19,13 +19,11 @@ from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.calls.op_family import Flops, OpDeclaration, OpFamily
 from perfkit.cost.formulas import (
     attention,
-    bitsandbytes,
     constructors,
     convolution,
     elementwise,
     embedding,
     indexing,
-    library_ops,
     linalg,
     loss,
     matmul,
@@ -36,10 +34,10 @@ from perfkit.cost.formulas import (
     recurrent,
     reduction,
     resampling,
-    serving,
     spectral,
 )
 from perfkit.cost.formulas.free_ops import COMPOSITES, get_free_cost
+from perfkit.cost.formulas.packages import bitsandbytes, library_ops, serving
 from perfkit.cost.kernels.compiled_kernels import cost_compiled_kernel, is_triton_kernel
 
 _FAMILIES = (

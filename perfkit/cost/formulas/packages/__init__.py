@@ -1,0 +1,1 @@
+"""Formulas for the ops of other packages than torch."""
