@@ -37,7 +37,16 @@ from perfkit.cost.formulas import (
     spectral,
 )
 from perfkit.cost.formulas.free_ops import COMPOSITES, get_free_cost
-from perfkit.cost.formulas.packages import bitsandbytes, library_ops, serving
+from perfkit.cost.formulas.packages import (
+    bitsandbytes,
+    experts,
+    fused_layers,
+    library_ops,
+    quantized_products,
+    serving,
+    serving_layers,
+    state_space,
+)
 from perfkit.cost.kernels.compiled_kernels import cost_compiled_kernel, is_triton_kernel
 
 _FAMILIES = (
@@ -60,7 +69,12 @@ _FAMILIES = (
     optimizer,
     library_ops,
     bitsandbytes,
+    quantized_products,
+    experts,
     serving,
+    serving_layers,
+    state_space,
+    fused_layers,
 )
 
 

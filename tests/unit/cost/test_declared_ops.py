@@ -37,6 +37,7 @@ INDEX, VIDEO, HEADS, CACHE = t(3, dtype="int64"), t(1, 2, 4, 4, 4), t(4, 32, 128
 CELLS = (t(32, 16), t(32, 8), t(32), t(32))
 PAGED = (CACHE, t(50, 8, 128, 16), 8, 0.1, t(4, 100, dtype="int32"), t(4, dtype="int32"), 16, 1000, None)
 LOOKUP = (t(0), t(900), t(0), t(0, 0), t(2), t(2), t(3), 96, 64, t(3), 20, t(100), t(17))
+ROWS, WEIGHT, TABLE = t(8, 64), t(4, 32, 64), t(4, 10, dtype="int32")
 EXAMPLES: dict[str, Args] = {
     "aten::mv": (t(3, 5), t(5)),
     "aten::addmv": (t(4), t(4, 3), t(3), 1, 1),
@@ -63,6 +64,25 @@ EXAMPLES: dict[str, Args] = {
     "vllm::inplace_fused_experts": (t(64, 512), t(8, 512, 512), t(8, 512, 256), t(64, 2)),
     "_C::paged_attention_v1": (HEADS, HEADS, *PAGED),
     "_C::paged_attention_v2": (HEADS, t(4, 32, 2), t(4, 32, 2), t(4, 32, 2, 128), HEADS, *PAGED),
+    "_C::allspark_w8a16_gemm": (ROWS, t(32, 64), t(32), None, 32),
+    "_C::marlin_gemm": (ROWS, None, t(4, 64, dtype="int32"), t(64), t(16, dtype="int32"), 7, 8, 32, 64),
+    "_C::ggml_mul_mat_a8": (t(32, 64), ROWS, 2, 32),
+    "_C::ggml_moe_a8": (ROWS, WEIGHT, t(16), t(16), t(1), 2, 32, 2, 8),
+    "_moe_C::moe_wna16_gemm": (ROWS, t(8, 2, 32), WEIGHT),
+    "_moe_C::moe_wna16_marlin_gemm": (ROWS, None, WEIGHT, t(16), 16, 2, False, 7, 8, 32, 64),
+    "fused_moe_trtllm_sm100::trtllm_fp8_block_scale_moe": (
+        *(t(8, 4), None, ROWS, t(8), t(4, 64, 64), t(4), t(4, 64, 32), t(4)),
+        *(4, 2, None, None, 32, 0, 4),
+    ),
+    "sgl_kernel::moe_fused_gate": (t(8, 4), t(4), 1, 1, 2),
+    "sgl_kernel::bmm_fp8": (t(2, 3, 4), t(2, 4, 5), t(2, 3, 5)),
+    "_moe_C::moe_sum": (t(8, 2, 64), ROWS),
+    "sgl_kernel::apply_shuffle_mul_sum": (t(16, 64), ROWS, t(16), t(16)),
+    "_flashmla_C::fwd_kvcache_mla": (t(4, 1, 16, 576), t(50, 64, 1, 576), 512, t(4), TABLE),
+    "_C::sm100_cutlass_mla_decode": (HEADS, t(4, 32), t(4, 16, 512), t(4, 16, 64), t(50, 64, 576), t(4), TABLE),
+    "sgl_kernel::cutlass_mla_decode": (HEADS, t(4, 16, 512), t(4, 16, 64), t(50, 64, 576), t(4), TABLE),
+    "_C::fused_qk_norm_rope": (t(8, 512), 2, 1, 1, 128, 1e-6, t(128), t(128)),
+    "DaoAILab::_causal_conv1d_fwd_cpp": (t(2, 64, 9), t(64, 4), None, None, None, t(2, 64, 9), None, True),
 }
 
 

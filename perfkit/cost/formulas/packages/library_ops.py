@@ -1,7 +1,4 @@
-"""Ops of other packages with stable signatures: FBGEMM, torchvision, vLLM and SGLang.
-
-Serving engines give the tensor to write as the first argument. FLOPs as in the families of torch's own ops.
-"""
+"""Ops of FBGEMM and torchvision. FLOPs as in the families of torch's own ops."""
 
 import math
 
@@ -139,47 +136,6 @@ def _cost_deformable_convolution(args: Args) -> OpCost:
     return make_matrix_cost(2.0 * positions * numel(weight), nbytes, x.dtype, "convolution")
 
 
-def _make_into_first(count: int) -> Formula:
-    """op(out, input, ...): `count` FLOPs for each element of out."""
-
-    def formula(args: Args) -> OpCost:
-        out, x = get_tensor(args, 0), get_tensor(args, 1)
-        others = count_read_bytes(*(get_optional_tensor(args, index) for index in range(2, len(args))))
-        nbytes = count_read_bytes(x) + others + count_output_bytes(numel(out), out.dtype)
-        return make_vector_cost(count * numel(out), nbytes, x.dtype, "element-wise")
-
-    return formula
-
-
-@OPS.formula(
-    "_C::fused_add_rms_norm _C::fused_add_rmsnorm sgl_kernel::fused_add_rms_norm sgl_kernel::fused_add_rmsnorm",
-    op_class=OpClass.NORM,
-)
-def _cost_add_norm(args: Args) -> OpCost:
-    """fused_add_rms_norm(input, residual, weight, eps): both are read and written; one addition and an RMS norm."""
-    x, residual, weight = get_tensor(args, 0), get_tensor(args, 1), get_tensor(args, 2)
-    nbytes = count_read_bytes(x, residual, weight) + count_output_bytes(2 * numel(x), x.dtype)
-    return make_vector_cost(5 * numel(x), nbytes, x.dtype, "normalisation")
-
-
-@OPS.formula("_C::rotary_embedding", op_class=OpClass.INDEX)
-def _cost_rotary(args: Args) -> OpCost:
-    """rotary_embedding(positions, query, key, ...): in place; two products and an addition for each element."""
-    positions, query, key = get_tensor(args, 0), get_tensor(args, 1), get_optional_tensor(args, 2)
-    elements = numel(query) + (numel(key) if key is not None else 0)
-    nbytes = count_read_bytes(positions, query, key) + count_output_bytes(elements, query.dtype)
-    return make_vector_cost(3 * elements, nbytes, query.dtype, "element-wise")
-
-
-@OPS.formula("_C::cutlass_scaled_mm", op_class=OpClass.MATMUL)
-def _cost_scaled_product(args: Args) -> OpCost:
-    """cutlass_scaled_mm(out, a, b, a_scales, b_scales, bias)."""
-    out, a, b = get_tensor(args, 0), get_tensor(args, 1, 2), get_tensor(args, 2, 2)
-    scales = count_read_bytes(*(get_optional_tensor(args, index) for index in (3, 4, 5)))
-    nbytes = count_read_bytes(a, b) + scales + count_output_bytes(numel(out), out.dtype)
-    return make_matrix_cost(2.0 * a.shape[0] * a.shape[1] * b.shape[1], nbytes, a.dtype, "matrix product")
-
-
 OPS.add("fbgemm::FloatToHFP8Quantized", _make_conversion(3, 1))  # clamp on both sides, round
 OPS.add("fbgemm::HFP8QuantizedToFloat", _make_conversion(1, 4))
 OPS.add("fbgemm::FloatToBfloat16Quantized", _make_conversion(0, 2), flops=Flops.NONE)
@@ -197,13 +153,3 @@ OPS.add(
 )
 OPS.add("fbgemm::bounds_check_indices", _make_read_only(1, 2), flops=Flops.NONE)
 OPS[_PERMUTED_GRADIENT] = OPS["fbgemm::permute_pooled_embs"]
-OPS.add("_C::rms_norm _C::rmsnorm sgl_kernel::rms_norm sgl_kernel::rmsnorm", _make_into_first(4), op_class=OpClass.NORM)
-OPS.add(
-    "_C::silu_and_mul _C::gelu_and_mul sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul",
-    _make_into_first(6),
-    op_class=OpClass.POINTWISE,
-)
-OPS.add("_C::static_scaled_fp8_quant", _make_into_first(3), op_class=OpClass.POINTWISE)
-OPS.add(
-    "_C_cache_ops::reshape_and_cache _C_cache_ops::reshape_and_cache_flash", _make_rearrangement(0, 1), flops=Flops.NONE
-)

@@ -2,9 +2,7 @@
 
 import math
 
-import pytest
-
-from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpCall, OpCost, TensorArg
 from perfkit.cost.formula_table import cost_op
 
 
@@ -20,45 +18,6 @@ def cost(name: str, *args: object) -> OpCost:
     found = cost_op(OpCall(name, args))  # type: ignore[arg-type]
     assert found is not None
     return found
-
-
-# 64 tokens of width 512, each to 2 of 8 experts, which are 256 wide behind their gate.
-HIDDEN, GATE_UP, DOWN = t(64, 512), t(8, 2 * 256, 512), t(8, 512, 256)
-ROUTES = (t(64, 2, dtype="fp32"), ints(64, 2))
-EXPERT = 2 * (512 * 512 + 512 * 256)  # bytes of its weights
-AROUND = 2 * 2 * 64 * 512 + 2 * 4 * 64 * 2
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["vllm::inplace_fused_experts", "sglang::outplace_fused_experts", "vllm::rocm_aiter_fused_moe"],
-)
-def test_each_token_meets_the_experts_that_it_goes_to(name: str) -> None:
-    found = cost(name, HIDDEN, GATE_UP, DOWN, *ROUTES, "silu", False)
-    assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
-    assert found.most_flops is None
-    assert (found.bytes, found.most_bytes) == (AROUND + 2 * EXPERT, AROUND + 8 * EXPERT)
-    assert (found.unit, "routing" in found.source) == (ComputeUnit.MATRIX, True)
-
-
-def test_ids_of_the_experts_that_were_not_recorded_are_as_many_as_their_weights() -> None:
-    found = cost("vllm::rocm_aiter_fused_moe", HIDDEN, GATE_UP, DOWN, ROUTES[0])
-    assert found.flops == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
-    assert found.bytes == AROUND - 4 * 64 * 2 + 2 * EXPERT
-
-
-def test_few_tokens_read_few_experts_and_weights_of_4_bits_are_packed() -> None:
-    one = (t(1, 512), *(t(*shape, dtype="uint8") for shape in ((8, 512, 256), (8, 512, 128))))
-    found = cost("vllm::outplace_fused_experts", *one, t(1, 2, dtype="fp32"), ints(1, 2), "silu")
-    assert found.flops == 2 * (2 * 512 * 512 + 2 * 512 * 256)
-    assert found.most_bytes is None  # one token reads the weights of its two experts, no more
-    assert found.bytes == 2 * 2 * 512 + 2 * 4 * 2 + 2 * EXPERT / 4
-
-
-def test_experts_on_other_ranks_leave_the_products_unknown() -> None:
-    found = cost("vllm::inplace_fused_experts", HIDDEN, GATE_UP, DOWN, *ROUTES, "silu", False, 64, ints(64))
-    assert found.flops is None
-    assert (found.bytes, found.most_bytes) == (AROUND, AROUND + 8 * EXPERT)
 
 
 def test_paged_attention_of_one_token_a_sequence() -> None:
@@ -108,18 +67,18 @@ def test_aiters_attention_and_its_gradient() -> None:
     assert backward.flops == 2.5 * found.flops
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "moved"),
-    [
-        ("rms_norm", (t(8, 64), t(64), 1e-6), 2 * (2 * 512 + 64)),
-        ("rmsnorm", (t(8, 64), t(8, 64), t(64), 1e-6), 2 * (2 * 512 + 64)),
-        ("add_rmsnorm", (t(8, 64), t(8, 64), t(8, 64), t(8, 64), t(64), 1e-6), 2 * (4 * 512 + 64)),
-        ("fused_add_rms_norm_cu", (t(8, 64), t(8, 64), t(64), 1e-6), 2 * (4 * 512 + 64)),
-        ("rmsnorm_quant", (t(8, 64, dtype="fp8_e4m3"), t(8, 64), t(8, dtype="fp32"), t(64)), 512 + 2 * 576 + 32),
-    ],
-)
-def test_norms_of_aiter(name: str, args: tuple[object, ...], moved: int) -> None:
-    assert cost(f"aiter::{name}", *args).bytes == moved
+def test_decoding_over_latent_vectors() -> None:
+    """4 sequences of 16 heads, 512 + 64 wide, over at most 10 blocks of 64 positions each."""
+    cache, lengths, table = t(900, 64, 576), ints(4), ints(4, 10)
+    found = cost("sgl_kernel::cutlass_mla_decode", t(4, 16, 512), t(4, 16, 512), t(4, 16, 64), cache, lengths, table)
+    pair = 2 * 16 * (576 + 512)
+    assert (found.flops, found.most_flops) == (4 * pair, 4 * 640 * pair)
+    around, key = 2 * 4 * 16 * (576 + 512) + 4 * (4 + 40), 2 * 576
+    assert (found.bytes, found.most_bytes) == (around + 4 * key, around + 4 * 640 * key)
+    split = (t(4, 16, 512), t(4, 16, dtype="fp32"), t(4, 16, 512), t(4, 16, 64), cache, lengths, table)
+    assert cost("_C::sm100_cutlass_mla_decode", *split) == found
+    two = cost("_flashmla_C::fwd_kvcache_mla", t(4, 2, 16, 576), t(900, 64, 1, 576), 512, lengths, table, 0.1, True)
+    assert (two.flops, two.most_flops) == (4 * 3 * pair, 4 * 2 * 640 * pair)
 
 
 def test_packed_attention_of_aiter_with_and_without_a_pool() -> None:
