@@ -15,7 +15,8 @@ WAITING_FOR_CPU = "idle waiting for the CPU"  # a device, with nothing to do: th
 IDLE_QUEUED = "idle with work queued"  # latency, dependencies between streams
 IDLE_UNKNOWN = "idle, cause unknown"  # unknown whether anything was queued
 
-# Work whose bound is not known.
+# Computing work by its bound, and that whose bound is not known.
+PLACED = (COMPUTE_BOUND, MEMORY_BOUND, LATENCY_BOUND)
 UNPLACED = (NO_ESTIMATE, NO_CEILING)
 # Of a device only; a CPU is never idle: it dispatches or waits.
 IDLE = (WAITING_FOR_CPU, IDLE_QUEUED, IDLE_UNKNOWN)

@@ -94,7 +94,7 @@ def _describe_parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
     waiting = f"{units.format_percent(share, 0)} data wait" if share >= _WAITS else ""
-    split = variant.time_split if variant.trace is None or not _has_no_ceiling(variant) else list_parts(variant.trace)
+    split = variant.time_split if variant.trace is None else list_parts(variant.trace)
     largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_get_sort_key)
     longest = f", most in {names}" if (names := _list_longest(variant)) else ""
     traced = ", ".join(

@@ -20,8 +20,6 @@ from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s
 from perfkit_reports.wording import format_bounded, format_sentence
 
 _WORDS = {
-    time_split.NO_ESTIMATE: "without a FLOP or byte estimate",
-    time_split.NO_CEILING: "without a known ceiling",
     time_split.COMMUNICATION: "exposed communication",
     time_split.COPIES: "exposed copies",
     time_split.DATA: "waiting for data",
@@ -79,18 +77,28 @@ def _format_length(trace: RankTrace) -> str:
 
 
 def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
-    """The time split; where no ceiling is known, work with and without an estimate is one part."""
+    """The time split without work of unknown bound: that is part of all work, or, where less than the rest, left out.
+
+    A finding says how much it is, and why.
+    """
     unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
-    if not unplaced or (has_roofs(trace) and not trace.missing_device_reason):
+    if not unplaced:
         return trace.time_split
     where = "in launching ops" if trace.missing_device_reason else "in ops" if is_cpu(trace.device) else "in kernels"
-    together = TimeShare(
-        category=where,
-        seconds=sum(share.seconds for share in unplaced),
-        share=sum(share.share for share in unplaced),
-        bound=unplaced[0].bound,
-    )
-    return (*(share for share in trace.time_split if share.category not in time_split.UNPLACED), together)
+    joined = unplaced
+    if has_roofs(trace) and not trace.missing_device_reason:
+        placed = [share for share in trace.time_split if share.category in time_split.PLACED]
+        joined = [] if _sum_shares(unplaced) <= _sum_shares(placed) else [*placed, *unplaced]
+    others = [share for share in trace.time_split if share not in (*unplaced, *joined)]
+    if not joined:
+        return others
+    seconds = sum(share.seconds for share in joined)
+    together = TimeShare(category=where, seconds=seconds, share=_sum_shares(joined), bound=unplaced[0].bound)
+    return (*others, together)
+
+
+def _sum_shares(parts: Sequence[TimeShare]) -> float:
+    return sum(part.share for part in parts)
 
 
 def format_part(part: TimeShare, split: Sequence[TimeShare]) -> str:
