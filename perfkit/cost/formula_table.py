@@ -48,6 +48,7 @@ from perfkit.cost.formulas.packages import (
     state_space,
 )
 from perfkit.cost.kernels.compiled_kernels import cost_compiled_kernel, is_triton_kernel
+from perfkit.cost.kernels.written_kernels import cost_written_kernel, is_written_kernel
 
 _FAMILIES = (
     matmul,
@@ -151,6 +152,8 @@ def cost_op(call: OpCall) -> OpCost | None:
             return formula(call.args)
         if is_triton_kernel(call.name):
             return cost_compiled_kernel(call)
+        if is_written_kernel(call.name):
+            return cost_written_kernel(call)
     except _MISFITS:
         return None
     if not call.args or call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):

@@ -45,7 +45,13 @@ _MOVING = (
     " nll_loss_backward embedding_dense_backward convolution convolution_backward mm addmm bmm baddbmm"
     " unsafe_split diagonal unfold squeeze_ any all max_pool2d_with_indices argsort sort topk"
     " scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention"
-    " device_put prims convert_element_type backward forward view_as movedim chunk"
+    " device_put prims convert_element_type backward forward view_as movedim chunk scalar_tensor new_empty"
+    " lift_fresh _unsafe_index _unsafe_masked_index scatter_add index_add repeat_interleave _scaled_mm _grouped_mm"
+    " _flash_attn_forward _flash_attn_backward _flash_attention_forward _flash_attention_backward"
+    " _scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward"
+    " _scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward"
+    " unified_attention_with_output unified_attention moe_forward all_reduce all_gather_into_tensor"
+    " reduce_scatter_tensor wait_tensor"
 )
 
 # FLOPs per element of the space of iterations, of ops besides the element-wise ones.
@@ -60,6 +66,8 @@ _COUNTS = {
     "_native_batch_norm_legit_no_training": 4,
     **dict.fromkeys(("native_layer_norm_backward", "native_batch_norm_backward", "native_group_norm_backward"), 14),
     **dict.fromkeys(("_fused_rms_norm", "rms_norm"), 4),
+    "_fused_rms_norm_backward": 9,
+    "prepare_softmax_online": 0,  # the first part of the softmax that is named beside it
     **dict.fromkeys(("native_dropout", "native_dropout_backward", "linalg_vector_norm"), 2),
     "mse_loss": 3,
     # Data movement, views, and ops in other kernels (a GEMM whose bias or output is used here).

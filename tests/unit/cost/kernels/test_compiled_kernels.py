@@ -129,3 +129,11 @@ def test_names(name: str, ops: tuple[str, ...] | None) -> None:
 def test_other_names_are_no_generated_kernels() -> None:
     assert not is_triton_kernel("triton_flash_attention")
     assert not is_triton_kernel("aten::add")
+
+
+def test_products_and_collectives_beside_a_kernel_are_no_part_of_it() -> None:
+    found = cost("triton_poi_fused__scaled_mm__to_copy_clone_div_lift_fresh_permute_0", t(64, 96), t(64, 96), 64, 96)
+    assert found.flops == 64 * 96  # a division
+    name = "triton_red_fused__log_softmax_div_mul_prepare_softmax_online_sigmoid_view_40"
+    assert cost(name, t(64, 96), t(64, 1), t(64, 1), 64, 96).flops == 64 * 96 * (5 + 1 + 1 + 4)
+    assert parse_fused_ops("triton_poi_fused_add_moe_forward_unified_attention_with_output_2") is not None
