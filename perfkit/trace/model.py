@@ -154,7 +154,8 @@ class Trace:
     Attributes:
         source: the trace as it was asked for: a path or a URL.
         names: table of names; `name` indexes it. Likewise `threads` ((process, thread) as written), `signatures`,
-            `geometries` (a kernel's grid, block and shared memory: their JSON, joined) and `collectives`.
+            `geometries` (a kernel's grid, block, shared memory, registers, blocks per SM and occupancy: their JSON,
+            joined; see `perfkit.trace.kernel_geometry`) and `collectives`.
         stated: index into `statements`, NONE for the many events that state nothing of the kind.
         correlation: links a launch to what it started on the device; NONE where there is none.
         external_id: the profiler's id of an op, repeated on what it launched; NONE where there is none.

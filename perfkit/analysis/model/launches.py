@@ -70,6 +70,49 @@ class Launches(Struct):
     queued_idle: QueuedIdle | None = None
 
 
+class StreamQueue(Struct):
+    """Queue length of a stream: kernels, copies and fills launched and not yet finished, over the time of the steps.
+
+    `mean`, `median` and `most` are by time. `empty_share` is the share of the time with none. `launched` pieces of work
+    count, in the whole trace; `without_launch` do not, since their launch was not recorded.
+    """
+
+    device: int
+    stream: str
+    launched: int
+    without_launch: int
+    mean: float
+    median: float
+    most: float
+    empty_share: float
+
+
+class QueueSeries(Struct):
+    """Queue length of all streams together over the time of the steps, in equal parts of `interval_s`.
+
+    The first begins at `begin_s` from the first event of the trace. Of each part the `mean` by time and the `most`.
+    """
+
+    begin_s: float
+    interval_s: float
+    mean: tuple[float, ...]
+    most: tuple[int, ...]
+
+
+class DeviceLoad(Struct):
+    """How far the kernels of the steps fill the device's streaming multiprocessors: estimates from their launches.
+
+    `sm_efficiency` is the mean over the time of the steps, in which idle time counts as 0. `occupancy` is the mean over
+    the kernels' time. Both are of kernels for which they are known, `known_share` and `occupancy_share` of the kernels'
+    time; None where these are 0.
+    """
+
+    sm_efficiency: float | None
+    occupancy: float | None
+    known_share: float
+    occupancy_share: float
+
+
 class HostCallRow(Struct):
     """Equal CPU calls that can leave the device without work, per step.
 

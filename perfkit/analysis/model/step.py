@@ -120,6 +120,10 @@ class OpRow(Struct):
     `flops` and `bytes` are lower bounds where the amount of work depends on data. `max_flops` and `max_bytes` are the
     upper bounds; `attainable_s` is that of the upper bounds, within the time taken. `is_estimate` is set where the
     bytes are those of the recorded arguments of an op without a formula, neither a lower nor an upper bound.
+
+    `all_calls` are those of the whole trace that the row stands for. `least_s`, `median_s` and `p99_s` are the shortest
+    of them, the median and the 99th percentile. `blocks_per_sm`, `sm_efficiency` (blocks per SM, at most 1) and
+    `occupancy` (active warps per SM over the most) of kernels are estimates, weighted with the calls' durations.
     """
 
     kind: str
@@ -150,3 +154,10 @@ class OpRow(Struct):
     wall_s: float | None = None
     critical_s: float | None = None
     layout: str = ""
+    all_calls: int | None = None
+    least_s: float | None = None
+    median_s: float | None = None
+    p99_s: float | None = None
+    blocks_per_sm: float | None = None
+    sm_efficiency: float | None = None
+    occupancy: float | None = None

@@ -8,7 +8,15 @@ from statistics import median
 
 from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.fleet import StageActions
-from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, ReplayedGraph
+from perfkit.analysis.model.launches import (
+    DeviceLoad,
+    GapRow,
+    HostCallRow,
+    Launches,
+    QueueSeries,
+    ReplayedGraph,
+    StreamQueue,
+)
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
@@ -219,6 +227,9 @@ class RankTrace(Struct):
         flames: its work as trees, by layer, module, Python stack and phase.
         timelines: some steps event by event, the median first; the whole trace without steps.
         stage_actions: the actions of pipeline stages in its middle step; None without marks.
+        device_load: how far its kernels fill the device; None without kernels in the steps.
+        queues: the queue lengths of streams, the longest on average first; empty where launches are not known.
+        queue_series: the queue length of all streams together over time; None where launches are not known.
         level_points: with counters, counted kernels by their traffic at each memory level (`l1`, `l2`, `memory`): equal
             FLOP/s at several intensities.
     """
@@ -285,6 +296,9 @@ class RankTrace(Struct):
     flames: tuple[FlameGraph, ...] = ()
     timelines: tuple[StepTimeline, ...] = ()
     stage_actions: StageActions | None = None
+    device_load: DeviceLoad | None = None
+    queues: tuple[StreamQueue, ...] = ()
+    queue_series: QueueSeries | None = None
 
     @property
     def is_work_known(self) -> bool:

@@ -52,6 +52,8 @@ def keep_longest_rows(trace: RankTrace) -> RankTrace:
         host_calls=trace.host_calls[:LONGEST_ROWS],
         gaps=trace.gaps[:LONGEST_ROWS],
         streams=trace.streams[:LONGEST_ROWS],
+        queues=trace.queues[:LONGEST_ROWS],
+        queue_series=None,
     )
 
 

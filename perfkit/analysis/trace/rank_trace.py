@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from perfkit.analysis.model.launches import DeviceLoad
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
@@ -30,9 +31,11 @@ from perfkit.analysis.trace.step_rows import (
 )
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
 from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summarize_launches
+from perfkit.analysis.trace.time.queue_length import build_queue_series, measure_stream_queues
 from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_notes import collect_notes
+from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
 from perfkit.analysis.trace.work.roofline_rows import count_parts
@@ -48,7 +51,7 @@ from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
 from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings
 from perfkit.trace.counters.match_counters import LaunchCounters
-from perfkit.trace.model import NONE, Trace
+from perfkit.trace.model import NONE, Category, Trace
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.ops.training import find_training, has_recorded_graph
 from perfkit.trace.readers.trace_sources import derive_trace_name
@@ -201,6 +204,9 @@ def analyze_with_details(
         optimizers=find_optimizers(trace),
         gemms=gemms.rows,
         attentions=attentions.rows,
+        device_load=_measure_load(engine),
+        queues=() if engine.waiting is None else measure_stream_queues(ops, spans, engine.waiting),
+        queue_series=None if engine.waiting is None else build_queue_series(ops, spans, engine.waiting),
         level_points=() if counted is None else build_level_points(engine.by_kernel, counted, roofs, step_s),
         notes=(*collect_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )
@@ -245,6 +251,16 @@ def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Sett
     """
     has_tf32 = is_cuda(kind) and ceilings is not None and ceilings.find(CeilingLevel.MATRIX, TF32) is not None
     return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
+
+
+def _measure_load(engine: WorkAnalysis) -> DeviceLoad | None:
+    """The load of the kernels of the steps: neither copies nor fills."""
+    work = engine.pieces
+    if not work.on_device:
+        return None
+    chosen = engine.within & (work.ops.trace.category[work.event] == Category.KERNEL)
+    load = KernelLoad(*(column[chosen] for column in work.load))
+    return summarize_load(load, work.busy_ns[chosen], measure_length(engine.windows.spans) / 1e9)
 
 
 def _measure_exposed(work: WorkItems) -> Ints:

@@ -21,7 +21,9 @@ from perfkit.analysis.trace.roofline.roofline import (
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.grouping import RowGroups
 from perfkit.analysis.trace.time.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
+from perfkit.analysis.trace.work.call_spread import CallSpread, measure_spread
 from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, INFERRED
+from perfkit.analysis.trace.work.kernel_load import KernelLoad
 from perfkit.analysis.trace.work.link_copies import find_link, parse_copy_kind
 from perfkit.analysis.trace.work.shape_texts import show_shapes
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
@@ -44,7 +46,8 @@ NO_OP = "(no op recorded)"
 class RooflineGroups:
     """Columns, one row a group of equal pieces; totals of the whole trace, not per step.
 
-    `precision` is that of most of the group's FLOPs, NONE where nothing is known of it.
+    `precision` is that of most of the group's FLOPs, NONE where nothing is known of it. With `by_op` a call is all that
+    an op did, else one piece.
     """
 
     pieces: WorkItems
@@ -57,6 +60,7 @@ class RooflineGroups:
     precision: NDArray[np.int64]
     limits: RooflineLimits
     roofs: Roofs
+    by_op: bool
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -95,6 +99,24 @@ class RooflineGroups:
             return None
         # An op's own time excludes its children's.
         return np.minimum(measure_group_wall_ns(self.groups, pieces.start_ns, pieces.end_ns) / 1e9, self.seconds)
+
+    @cached_property
+    def spread(self) -> CallSpread:
+        """The spread of each group's calls; those of an op count where its first piece does."""
+        pieces = self.pieces
+        if not self.by_op:
+            return measure_spread(self.groups.of, pieces.busy_ns, len(self))
+        _, first, call = np.unique(_number_calls(pieces), return_index=True, return_inverse=True)
+        busy_ns = np.bincount(call, pieces.busy_ns, len(first)).astype(np.int64)
+        return measure_spread(self.groups.of[first], busy_ns, len(self))
+
+    @cached_property
+    def load(self) -> KernelLoad:
+        """The means of each group's kernels, weighted with their durations; NaN where one of them is not known."""
+        pieces = self.pieces
+        weight = np.maximum(pieces.busy_ns, 1).astype(np.float64)
+        total = self.groups.sum_by_group(weight)
+        return KernelLoad(*(self.groups.sum_by_group(column * weight) / total for column in pieces.load))
 
     @cached_property
     def critical_s(self) -> Floats | None:
@@ -147,18 +169,31 @@ def place_groups(
     limited.attainable_s[untimed], limited.above_roof[untimed] = np.nan, False
     limited.bound[untimed] = BOUNDS.index(UNKNOWN)
     return RooflineGroups(
-        pieces, costs, groups, calls, seconds, flops, moved, _find_dominant_precision(costs, groups), limited, roofs
+        pieces,
+        costs,
+        groups,
+        calls,
+        seconds,
+        flops,
+        moved,
+        _find_dominant_precision(costs, groups),
+        limited,
+        roofs,
+        by_op,
     )
 
 
 def _mark_call_starts(pieces: WorkItems) -> NDArray[np.bool_]:
-    """Marks one piece of each op and kind, and every piece whose op is not known."""
-    code = np.where(
-        pieces.owner == NONE, -1 - np.arange(len(pieces)), pieces.owner.astype(np.int64) * len(WorkKind) + pieces.kind
-    )
+    """Marks one piece of each call."""
     marks = np.zeros(len(pieces), np.bool_)
-    marks[np.unique(code, return_index=True)[1]] = True
+    marks[np.unique(_number_calls(pieces), return_index=True)[1]] = True
     return marks
+
+
+def _number_calls(pieces: WorkItems) -> NDArray[np.int64]:
+    """The same number for all pieces of an op and kind; each piece whose op is not known has its own."""
+    op = pieces.owner.astype(np.int64) * len(WorkKind) + pieces.kind
+    return np.where(pieces.owner == NONE, -1 - np.arange(len(pieces)), op)
 
 
 def _limit_copies(
@@ -247,6 +282,13 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         wall_s=wall,
         critical_s=None if placed.critical_s is None else float(placed.critical_s[index]) / parts,
         layout="" if call == NONE or not pieces.has_strides else describe_layout(*pieces.ops.calls[call].call),
+        all_calls=int(placed.spread.count[index]),
+        least_s=_drop_nan(placed.spread.least_s[index]),
+        median_s=_drop_nan(placed.spread.median_s[index]),
+        p99_s=_drop_nan(placed.spread.p99_s[index]),
+        blocks_per_sm=_drop_nan(placed.load.blocks_per_sm[index]) if of_kernels else None,
+        sm_efficiency=_drop_nan(placed.load.efficiency[index]) if of_kernels else None,
+        occupancy=_drop_nan(placed.load.occupancy[index]) if of_kernels else None,
     )
 
 
@@ -343,3 +385,7 @@ def count_parts(pieces: WorkItems) -> int:
 
 def _divide_known(value: float, parts: int) -> float | None:
     return None if np.isnan(value) else float(value) / parts
+
+
+def _drop_nan(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -15,6 +15,7 @@ from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.intervals import Intervals, merge_intervals
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.analysis.trace.work.inferred_calls import infer_calls
+from perfkit.analysis.trace.work.kernel_load import KernelLoad, measure_kernel_load
 from perfkit.analysis.trace.work.link_copies import find_link_copies
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.event_names import mark_named
@@ -95,6 +96,11 @@ class WorkItems:
     def has_strides(self) -> bool:
         """True if the trace records strides; tensors count as contiguous where it does not."""
         return any(signature.strides for signature in self.ops.trace.signatures)
+
+    @cached_property
+    def load(self) -> KernelLoad:
+        """How far each piece fills the device."""
+        return measure_kernel_load(self.ops.trace, self.event)
 
     @cached_property
     def inferred(self) -> Flags:

@@ -49,7 +49,7 @@ _FLOWS = {
 _MEMORY, _OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
 _NO_ARGS = EventArgs()
 _THREAD = attrgetter("pid", "tid")
-_GEOMETRY = attrgetter("grid", "block", "shared")
+_GEOMETRY = attrgetter("grid", "block", "shared", "registers", "blocks_per_sm", "occupancy")
 _ARGS = attrgetter("args")
 
 

@@ -37,6 +37,9 @@ class EventArgs(msgspec.Struct, gc=False):
     grid: msgspec.Raw = NOTHING
     block: msgspec.Raw = NOTHING
     shared: msgspec.Raw = msgspec.field(name="shared memory", default=NOTHING)
+    registers: msgspec.Raw = msgspec.field(name="registers per thread", default=NOTHING)
+    blocks_per_sm: msgspec.Raw = msgspec.field(name="blocks per SM", default=NOTHING)
+    occupancy: msgspec.Raw = msgspec.field(name="est. achieved occupancy %", default=NOTHING)
     sequence: Anything = msgspec.field(name="Sequence number", default=-1)
     moved: Anything = msgspec.field(name="bytes", default=-1)
     moved_rocm: Anything = msgspec.field(name="size", default=-1)

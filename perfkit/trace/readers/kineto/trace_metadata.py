@@ -14,6 +14,16 @@ from perfkit.trace.readers.kineto.parse_numbers import parse_integer
 from perfkit.trace.readers.kineto.salvage_events import repair_text
 
 _LONGEST_PROPERTY = 1000
+# Sizes of a device, of `deviceProperties`.
+_SIZES = (
+    "numSms",
+    "totalGlobalMem",
+    "maxThreadsPerMultiprocessor",
+    "regsPerMultiprocessor",
+    "sharedMemPerMultiprocessor",
+    "computeMajor",
+    "computeMinor",
+)
 _KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RANK = re.compile(r"(?:rank|worker)[-_ .]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -107,10 +117,11 @@ def _map_devices(value: object) -> dict[int, str]:
 
 
 def _describe_sizes(value: object) -> dict[str, str]:
-    """Describe device sizes, which distinguish a part of a GPU from the whole; by number only where they differ."""
+    """Describe device sizes, which distinguish a part of a GPU from the whole and bound the occupancy of its SMs; by
+    number only where they differ."""
     entries = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
     stated = {}
-    for member in ("numSms", "totalGlobalMem"):
+    for member in _SIZES:
         sizes = {_parse_natural(entry.get("id")): _parse_natural(entry.get(member)) for entry in entries}
         same = len(set(sizes.values())) == 1
         for number, size in sizes.items():
