@@ -74,6 +74,27 @@ _CRITICAL = Column[OpRow](
     help="time of the calls on the critical path, per step",
 )
 _CALLS = Column[OpRow]("Calls", lambda row: make_calls_cell(row.calls), help="per step")
+_NO_CALLS = "grouped work: no times of single calls"
+_NO_LOAD = "launch geometry or device sizes not recorded for all calls"
+_SPREAD: tuple[Column[OpRow], ...] = (
+    Column("All calls", lambda row: make_optional_cell(row.all_calls, "{:,}".format, _NO_CALLS), help="in the trace"),
+    Column("Shortest call", lambda row: make_optional_cell(row.least_s, units.format_seconds, _NO_CALLS)),
+    Column("Median call", lambda row: make_optional_cell(row.median_s, units.format_seconds, _NO_CALLS)),
+    Column("p99 call", lambda row: make_optional_cell(row.p99_s, units.format_seconds, _NO_CALLS)),
+)
+_LOAD: tuple[Column[OpRow], ...] = (
+    Column(
+        "SM efficiency",
+        lambda row: make_optional_cell(row.sm_efficiency, units.format_percent, _NO_LOAD),
+        help="estimate: blocks / SMs, at most 100 %",
+    ),
+    Column(
+        "Occupancy",
+        lambda row: make_optional_cell(row.occupancy, units.format_percent, _NO_LOAD),
+        help="estimate: active warps / most of an SM",
+    ),
+    Column("Blocks per SM", lambda row: make_optional_cell(row.blocks_per_sm, units.format_significant, _NO_LOAD)),
+)
 _PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
@@ -85,12 +106,12 @@ KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[Op
     "kernels": (
         Column("Kernel", lambda row: make_code_cell(row.name), numeric=False, code=True, weight=Weight.BRIEF),
         (_OP, _SHAPES),
-        (_CALLS, _PHASE, _MODULE),
+        (_CALLS, *_SPREAD, *_LOAD, _PHASE, _MODULE),
     ),
     "ops": (
         Column("Op", lambda row: make_code_cell(row.name), numeric=False, code=True),
         (_MODULE, _SHAPES),
-        (_CALLS, _PHASE),
+        (_CALLS, *_SPREAD, _PHASE),
     ),
     "modules": (
         Column("Module", lambda row: make_short_cell(row.module or row.name), numeric=False, code=True),

@@ -8,6 +8,7 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import trace_columns, trace_sentences
+from perfkit_reports.subjects.trace.queue_length import build_queue_blocks
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
@@ -27,6 +28,7 @@ def build_launches_section(analysis: TraceAnalysis) -> Section | None:
 def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
     lines = [
         *trace_sentences.describe_launches(trace),
+        trace_sentences.describe_load(trace),
         *trace_sentences.describe_overlap(trace),
         trace_sentences.describe_recompute(trace),
     ]
@@ -35,6 +37,7 @@ def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
         *make_list(f"launched{end}", filter(None, lines)),
         *make_table(f"host_calls{end}", _HOST_CALLS, trace_columns.HOST_CALLS, trace.host_calls, "call"),
         *make_table(f"streams{end}", title, of, trace.streams, "stream"),
+        *build_queue_blocks(trace, end),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow, GroupChange
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, ReplayedGraph
+from perfkit.analysis.model.launches import DeviceLoad, GapRow, HostCallRow, Launches, ReplayedGraph, StreamQueue
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import PathRow, SimulatedChange
 from perfkit.analysis.model.step import OpRow, TimeShare
@@ -37,13 +37,14 @@ from perfkit_reports.subjects import memory
 from perfkit_reports.subjects.trace.series import list_traces
 from perfkit_reports.subjects.trace.trace_headline import list_ceilings
 
-# One row a trace: these beside its own fields. A trace without launches or recomputation has nulls there.
+# One row a trace: these beside its own fields. A trace without launches, kernels or recomputation has nulls there.
 _PARTS: dict[str, type[Struct]] = {
     "file_info": TraceFileInfo,
     "coverage": Coverage,
     "overlap": Overlap,
     "launches": Launches,
     "recompute": Recompute,
+    "device_load": DeviceLoad,
 }
 _COSTS: dict[str, Callable[[RankTrace], Iterable[OpRow]]] = {
     "kernels": lambda trace: trace.kernels,
@@ -55,6 +56,7 @@ _COSTS: dict[str, Callable[[RankTrace], Iterable[OpRow]]] = {
 _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]]]] = {
     "steps": (StepRow, lambda trace: trace.steps),
     "streams": (StreamRow, lambda trace: trace.streams),
+    "queues": (StreamQueue, lambda trace: trace.queues),
     "collectives": (CollectiveRow, lambda trace: trace.collectives),
     "copies": (CopyRow, lambda trace: trace.copies),
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),

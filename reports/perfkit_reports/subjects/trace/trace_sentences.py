@@ -81,6 +81,25 @@ def _describe_lateness(launched: Launches) -> str:
     return f": CPU launched late{much}"
 
 
+def describe_load(trace: RankTrace) -> str:
+    """SM efficiency and occupancy, or why they are unknown; empty without kernels in the steps."""
+    load = trace.device_load
+    if load is None or trace.missing_device_reason:
+        return ""
+    if load.sm_efficiency is None:
+        return "SM efficiency unknown: kernels' grids or the device's SMs were not recorded."
+    whole = "step" if trace.steps else "trace"
+    lower = "" if load.known_share >= 1 else "at least "
+    efficiency = f"{lower}{units.format_percent(load.sm_efficiency)} of the {whole}, idle time as 0"
+    if load.occupancy is None:
+        return f"Estimated SM efficiency: {efficiency}. Occupancy unknown."
+    known = (
+        "" if load.occupancy_share >= 1 else f", known for {units.format_percent(load.occupancy_share)} of that time"
+    )
+    occupancy = f"{units.format_percent(load.occupancy)} over kernel time{known}"
+    return f"Estimated SM efficiency: {efficiency}. Occupancy: {occupancy}."
+
+
 def describe_overlap(trace: RankTrace) -> list[str]:
     """Describe communication and copies, and their overlap with compute."""
     overlap, lines = trace.overlap, []
