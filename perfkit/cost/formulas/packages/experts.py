@@ -19,7 +19,6 @@ from perfkit.cost.calls.args import (
     get_integer,
     get_optional_tensor,
     get_tensor,
-    make_matrix_cost,
     make_vector_cost,
     numel,
 )
@@ -28,7 +27,7 @@ from perfkit.cost.calls.op_family import Flops, OpFamily
 from perfkit.cost.formulas.packages.quantized_products import (
     find_size_arguments,
     get_inner_size,
-    get_operand_dtype,
+    make_product_cost,
 )
 
 OPS = OpFamily(OpClass.MATMUL)
@@ -58,7 +57,7 @@ def _cost_fused_experts(args: Args) -> OpCost:
     around = count_read_bytes(hidden, weights, ids) + count_output_bytes(numel(hidden), hidden.dtype)
     elsewhere = any(_is_expert_map(args, index) for index in range(5, len(args)))
     least, most = (0 if elsewhere else min(chosen, experts)), min(experts, tokens * chosen)
-    cost = _make_routed_cost(flops, around, expert, (least, most), hidden.dtype)
+    cost = _make_routed_cost(flops, around, expert, (least, most), hidden)
     return cost._replace(flops=None) if elsewhere else cost
 
 
@@ -67,10 +66,10 @@ def _is_expert_map(args: Args, index: int) -> bool:
     return value is not None and len(value.shape) == 1 and value.dtype in ("int32", "int64") and numel(value) > 1
 
 
-def _make_routed_cost(flops: float, around: float, expert: float, read: tuple[int, int], dtype: str) -> OpCost:
-    """A cost that reads the weights, of `expert` bytes each, of at least and at most so many experts."""
+def _make_routed_cost(flops: float, around: float, expert: float, read: tuple[int, int], x: TensorArg) -> OpCost:
+    """A cost that reads `x` and the weights, of `expert` bytes each, of at least and at most so many experts."""
     least, most = read
-    cost = make_matrix_cost(flops, around + expert * least, dtype, _ROUTED)
+    cost = make_product_cost(flops, around + expert * least, x, _ROUTED)
     return cost._replace(most_bytes=around + expert * most if most > least else None)
 
 
@@ -83,7 +82,7 @@ def _make_grouped(a_at: int, b_at: int) -> Formula:
         around = count_read_bytes(a) + count_output_bytes(numel(out), out.dtype)
         expert = count_distinct_bytes(b) / max(experts, 1)
         flops = 2.0 * numel(out) * get_inner_size(a)
-        return _make_routed_cost(flops, around, expert, (min(rows, 1), min(rows, experts)), get_operand_dtype(a))
+        return _make_routed_cost(flops, around, expert, (min(rows, 1), min(rows, experts)), a)
 
     return formula
 
@@ -96,7 +95,7 @@ def _cost_few_bits(args: Args) -> OpCost:
     around = count_read_bytes(x) + count_output_bytes(numel(out), out.dtype)
     read = min(out.shape[1], experts), min(routes, experts)
     flops = 2.0 * numel(out) * x.shape[1]
-    return _make_routed_cost(flops, around, count_distinct_bytes(weight) / max(experts, 1), read, x.dtype)
+    return _make_routed_cost(flops, around, count_distinct_bytes(weight) / max(experts, 1), read, x)
 
 
 @OPS.formula("_moe_C::moe_wna16_marlin_gemm sgl_kernel::moe_wna16_marlin_gemm")
@@ -114,7 +113,7 @@ def _cost_marlin(args: Args) -> OpCost:
     around = count_read_bytes(a) + count_output_bytes(outputs, a.dtype)
     read = (0 if elsewhere else min(chosen, experts)), min(routes, experts)
     cost = _make_routed_cost(
-        2.0 * outputs * a.shape[1], around, count_distinct_bytes(weight) / max(experts, 1), read, a.dtype
+        2.0 * outputs * a.shape[1], around, count_distinct_bytes(weight) / max(experts, 1), read, a
     )
     return cost._replace(flops=None) if elsewhere else cost
 
@@ -128,7 +127,7 @@ def _cost_ggml(args: Args) -> OpCost:
     around = count_read_bytes(x) + count_output_bytes(outputs, x.dtype)
     read = min(chosen, experts), min(tokens * chosen, experts)
     expert = count_distinct_bytes(weight) / max(experts, 1)
-    return _make_routed_cost(2.0 * outputs * x.shape[1], around, expert, read, x.dtype)
+    return _make_routed_cost(2.0 * outputs * x.shape[1], around, expert, read, x)
 
 
 # Places of the hidden states and of both weights, by the place of the first integer, which tells the version.
@@ -155,7 +154,7 @@ def _cost_trtllm(args: Args) -> OpCost:
     around = count_read_bytes(hidden) + count_output_bytes(tokens * k, "bf16")
     expert = (count_distinct_bytes(w1) + count_distinct_bytes(w2)) / max(here, 1)
     read = (min(chosen, here) if here == experts else 0), min(here, tokens * chosen)
-    cost = _make_routed_cost(6.0 * tokens * chosen * k * inner, around, expert, read, get_operand_dtype(hidden))
+    cost = _make_routed_cost(6.0 * tokens * chosen * k * inner, around, expert, read, hidden)
     return cost if here == experts else cost._replace(flops=None)
 
 

@@ -36,8 +36,10 @@ def get_inner_size(a: TensorArg) -> int:
     return a.shape[-1] * (2 if a.dtype == _BYTE_PAIRS else 1)
 
 
-def get_operand_dtype(a: TensorArg) -> str:
-    return "fp4" if a.dtype == _BYTE_PAIRS else a.dtype
+def make_product_cost(flops: float, nbytes: float, a: TensorArg, source: str) -> OpCost:
+    """The cost of a product whose left operand is `a`, with the peak of its numbers."""
+    cost = make_matrix_cost(flops, nbytes, a.dtype, source)
+    return cost._replace(dtype="fp4") if a.dtype == _BYTE_PAIRS else cost
 
 
 def find_size_arguments(args: Args, a: TensorArg) -> int:
@@ -59,7 +61,7 @@ def _cost_into_first(args: Args) -> OpCost:
     """cutlass_scaled_mm(out (m, n), a (m, k), b, scales ...)."""
     out, a = get_tensor(args, 0, 2), get_tensor(args, 1, 2)
     nbytes = count_read_bytes(*walk_tensors(args[1:])) + count_output_bytes(numel(out), out.dtype)
-    return make_matrix_cost(2.0 * numel(out) * get_inner_size(a), nbytes, get_operand_dtype(a), _SOURCE)
+    return make_product_cost(2.0 * numel(out) * get_inner_size(a), nbytes, a, _SOURCE)
 
 
 @OPS.formula("sglang::deep_gemm_fp8_fp8_bf16_nt")
@@ -82,7 +84,7 @@ def _make_new(dtype_at: int | None, *, transposed: bool = False) -> Formula:
         outputs = numel(a) // max(k, 1) * n
         dtype = (None if dtype_at is None else get_dtype_argument(args, dtype_at)) or a.dtype
         nbytes = count_read_bytes(*walk_tensors(args)) + count_output_bytes(outputs, dtype)
-        return make_matrix_cost(2.0 * outputs * get_inner_size(a), nbytes, get_operand_dtype(a), _SOURCE)
+        return make_product_cost(2.0 * outputs * get_inner_size(a), nbytes, a, _SOURCE)
 
     return formula
 
