@@ -23,6 +23,7 @@ def _ints(*shape: int) -> TensorArg:
 _QUERY, _POOL = _tensor(80, 32, 128), _tensor(5000, 16, 8, 128)
 _SQUARE = _tensor(4, 4096, 16, 128)
 _SDPA = _tensor(4, 16, 4096, 128)
+_SCANNED, _STATES = _tensor(2, 4096, 1000), _tensor(2, 1, 16, 1000)
 _EXPERTS: tuple[Arg, ...] = (_tensor(8, 2 * 768, 2048), _tensor(8, 2048, 768))
 _ROUTES: tuple[Arg, ...] = (_tensor(64, 2, dtype="fp32"), _ints(64, 2), "silu", False)
 _VARLEN: tuple[Arg, ...] = (_ints(3), _ints(3), 50, 50, 0.0, 0.09, True, -1, -1, 0.0, None, False)
@@ -59,10 +60,39 @@ CALLS: dict[str, OpCall] = {
             *(50, 50, 0.0, 0.09, 0.0, False, True, -1, -1),
         ),
     ),
+    "decoding over latent vectors, FlashMLA": OpCall(
+        "_flashmla_C::fwd_kvcache_mla",
+        (_tensor(4, 1, 128, 576), _tensor(5000, 64, 1, 576), 512, _ints(4), _ints(4, 10), 0.04, True),
+    ),
+    "quantized product, Marlin": OpCall(
+        "_C::marlin_gemm",
+        (
+            *(_tensor(64, 4096), None, _ints(256, 8192), None, _tensor(32, 4096), *[None] * 5, _ints(528)),
+            *(7, 64, 4096, 4096, True, False, True, False),
+        ),
+    ),
+    "quantized product, NVFP4": OpCall(
+        "_C::cutlass_scaled_fp4_mm",
+        (
+            *(_tensor(64, 4096), _tensor(64, 2048, dtype="uint8"), _tensor(4096, 2048, dtype="uint8")),
+            *(_tensor(128, 256, dtype="fp8_e4m3"), _tensor(4096, 256, dtype="fp8_e4m3"), _tensor(1, dtype="fp32")),
+        ),
+    ),
+    "selective scan, Mamba": OpCall(
+        "SelectiveScanFn", (_SCANNED, _SCANNED, _tensor(4096, 16, dtype="fp32"), _STATES, _STATES)
+    ),
     "norm, aiter": OpCall("aiter::rmsnorm", (_tensor(80, 4096), _tensor(80, 4096), _tensor(4096), 1e-6)),
     "experts, vLLM": OpCall("vllm::inplace_fused_experts", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
     "experts, SGLang": OpCall("sglang::outplace_fused_experts", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
     "experts, aiter through vLLM": OpCall("vllm::rocm_aiter_fused_moe", (_tensor(64, 2048), *_EXPERTS, *_ROUTES)),
+    "experts, FlashInfer": OpCall(
+        "fused_moe_trtllm_sm100::trtllm_fp8_block_scale_moe",
+        (
+            *(_tensor(64, 8), None, _tensor(64, 2048, dtype="fp8_e4m3"), _tensor(16, 64, dtype="fp32")),
+            *(_tensor(8, 2 * 768, 2048, dtype="fp8_e4m3"), None, _tensor(8, 2048, 768, dtype="fp8_e4m3"), None),
+            *(8, 2, None, None, 768, 0, 8),
+        ),
+    ),
     "experts, vLLM, weights not recorded": OpCall("vllm::moe_forward", (_tensor(64, 2048), _tensor(64, 8), None)),
     "attention, vLLM, cache not recorded": OpCall(
         "vllm::unified_attention_with_output", (_QUERY, _QUERY, _QUERY, _QUERY, None)
