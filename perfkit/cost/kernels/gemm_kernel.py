@@ -15,7 +15,7 @@ _MATRIX, _VECTOR = ComputeUnit.MATRIX, ComputeUnit.VECTOR
 
 # Only such names are matrix kernels; a copy, a sum of partial products or a conversion has types in its name, too.
 _IS_MATRIX = re.compile(
-    r"(?<!fb)gemm|gemv|Cijk_|nvjet|xmma|cudnn|cutlass|flash|fmha|attn|attention|fused_moe_kernel|moe_gemm|wgmma|ck::|ck_tile|conv|matmul|miopenSp3",
+    r"(?<!fb)gemm|gemv|Cijk_|nvjet|xmma|cudnn|cutlass|flash|fmha|attn|attention|fused_moe_kernel|moe_gemm|(?<!\w)bmm_|wgmma|ck::|ck_tile|conv|matmul|miopenSp3",
     re.IGNORECASE,
 )
 _IS_NOT = re.compile(
@@ -95,7 +95,9 @@ def classify_matrix_unit(kernel_name: str) -> tuple[ComputeUnit, str] | None:
 
 # Kernels that torch.compile generates carry the names of the ops fused into them; only its templates multiply.
 _GENERATED = re.compile(r"triton_(?:(tem|mm|bmm)|poi|red|per|for|unk|mix|spl)_")
-_GEMM = re.compile(r"(?<!fb)gemm|gemv|Cijk_|nvjet|matmul|triton_(?:tem|mm|bmm)_|moe_kernel", re.IGNORECASE)
+_GEMM = re.compile(
+    r"(?<!fb)gemm|gemv|Cijk_|nvjet|matmul|(?:(?<!\w)|triton_)bmm_|triton_(?:tem|mm)_|moe_kernel", re.IGNORECASE
+)
 _CUDNN_ATTENTION = re.compile(r"cudnn_generated\w*sdpa")
 _CUDNN_16_BIT = re.compile(r"cudnn_generated\w*sdpa\w*_f16")
 

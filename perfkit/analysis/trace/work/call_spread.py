@@ -18,7 +18,7 @@ class CallSpread(NamedTuple):
     Between two calls percentiles are interpolated linearly, as NumPy does.
     """
 
-    count: Ints
+    calls: Ints
     least_s: Floats
     median_s: Floats
     p99_s: Floats

@@ -87,9 +87,10 @@ def _read_sizes(trace: Trace, device: int) -> _DeviceSizes:
 
     threads, registers = read("maxThreadsPerMultiprocessor"), read("regsPerMultiprocessor")
     shared, major, minor = read("sharedMemPerMultiprocessor"), read("computeMajor"), read("computeMinor")
-    known = threads and registers and shared and major is not None and minor is not None
-    sm = _SmSizes(threads, registers, shared, (major, minor)) if known else None
-    return _DeviceSizes(read("numSms") or None, sm)
+    sms = read("numSms") or None
+    if not threads or not registers or not shared or major is None or minor is None:
+        return _DeviceSizes(sms, None)
+    return _DeviceSizes(sms, _SmSizes(threads, registers, shared, (major, minor)))
 
 
 def _estimate_load(launch: KernelGeometry, sizes: _DeviceSizes) -> tuple[float, float, float]:

@@ -282,7 +282,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         wall_s=wall,
         critical_s=None if placed.critical_s is None else float(placed.critical_s[index]) / parts,
         layout="" if call == NONE or not pieces.has_strides else describe_layout(*pieces.ops.calls[call].call),
-        all_calls=int(placed.spread.count[index]),
+        all_calls=int(placed.spread.calls[index]),
         least_s=_drop_nan(placed.spread.least_s[index]),
         median_s=_drop_nan(placed.spread.median_s[index]),
         p99_s=_drop_nan(placed.spread.p99_s[index]),

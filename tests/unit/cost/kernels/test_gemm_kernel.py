@@ -6,6 +6,7 @@ from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.kernels.gemm_kernel import (
     classify_matrix_unit,
     infer_operand_dtypes,
+    is_gemm,
     is_helper_kernel,
     is_matrix_kernel,
 )
@@ -186,9 +187,20 @@ def test_generated_and_other_kernels_multiply_nothing(name: str) -> None:
     assert infer_operand_dtypes(name) == frozenset()
 
 
-@pytest.mark.parametrize("name", ["fused_moe_kernel", "kernel_unified_attention_2d", "paged_attention_v1_kernel<half>"])
-def test_kernels_of_serving_engines_multiply(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "product"),
+    [
+        ("fused_moe_kernel", True),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_32x256x128x1_swiglu", True),
+        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x8x512_s7_et64x8_m64x8x32_cga1x1x4_rM_TN_swiGlu_dynB_sm100f", True),
+        ("kernel_unified_attention_2d", False),
+        ("paged_attention_v1_kernel<half>", False),
+        ("fmhaSm100fKernel_QkvBfloat16OBfloat16H64PagedKvCausalP32VarSeqQ8Kv128PersistentSwapsAbForGen", False),
+    ],
+)
+def test_kernels_of_serving_engines_multiply(name: str, product: bool) -> None:
     assert is_matrix_kernel(name)
+    assert is_gemm(name) is product
 
 
 @pytest.mark.parametrize(
