@@ -40,6 +40,7 @@ from perfkit.cost.formulas.free_ops import COMPOSITES, get_free_cost
 from perfkit.cost.formulas.packages import (
     bitsandbytes,
     experts,
+    flashinfer,
     fused_layers,
     library_ops,
     quantized_products,
@@ -73,6 +74,7 @@ _FAMILIES = (
     quantized_products,
     experts,
     serving,
+    flashinfer,
     serving_layers,
     state_space,
     fused_layers,

@@ -81,6 +81,10 @@ EXAMPLES: dict[str, Args] = {
     "_flashmla_C::fwd_kvcache_mla": (t(4, 1, 16, 576), t(50, 64, 1, 576), 512, t(4), TABLE),
     "_C::sm100_cutlass_mla_decode": (HEADS, t(4, 32), t(4, 16, 512), t(4, 16, 64), t(50, 64, 576), t(4), TABLE),
     "sgl_kernel::cutlass_mla_decode": (HEADS, t(4, 16, 512), t(4, 16, 64), t(50, 64, 576), t(4), TABLE),
+    "fmha_gen::trtllm_paged_attention_decode": (
+        *(HEADS, None, HEADS, t(50, 8, 16, 128), t(50, 8, 16, 128), t(9), TABLE, t(4)),
+        *(100, 0.1, 1.0, -1.0, -1, -1, -1),
+    ),
     "_C::fused_qk_norm_rope": (t(8, 512), 2, 1, 1, 128, 1e-6, t(128), t(128)),
     "DaoAILab::_causal_conv1d_fwd_cpp": (t(2, 64, 9), t(64, 4), None, None, None, t(2, 64, 9), None, True),
 }
