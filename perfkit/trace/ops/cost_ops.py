@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost
+from perfkit.cost.expert_layers import EXPERT_EVIDENCE, EXPERT_LAYERS, cost_expert_layer
 from perfkit.cost.fallback import estimate_fallback_cost, is_custom
 from perfkit.cost.formula_table import MOVES, cost_op, has_formula
 from perfkit.cost.formulas.free_ops import COLLECTIVES, COMPOSITES, FREE
@@ -78,13 +79,18 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
     def inside_of(row: int) -> tuple[OpCall, ...] | None:
         return evidence.find_inner_calls(row, TELLING) if sized_inside[row] else None
 
+    def cost_layer(call: OpCall, row: int) -> OpCost | None:
+        if call.name not in EXPERT_LAYERS:
+            return None
+        return cost_expert_layer(call, evidence.find_inner_calls(row, EXPERT_EVIDENCE))
+
     def ask(row: int, dtype: str = "", *, fallback: bool = False) -> int:
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
         args = evidence.get_arguments(int(signature[row]))
         call = OpCall(trace.names[int(name[row])], tensor_list_dtypes.fill_dtype(args, dtype))
         cost = cost_op(call)
         if cost is None and fallback:
-            cost = _cost_table_gradient(call, calls) or estimate_fallback_cost(call)
+            cost = _cost_table_gradient(call, calls) or cost_layer(call, row) or estimate_fallback_cost(call)
         inside = inside_of(row)
         if inside and (cost is None or cost.bytes is None):
             cost = cost_from_nested_calls(call, inside) or cost
