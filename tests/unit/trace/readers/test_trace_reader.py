@@ -14,6 +14,7 @@ import zstandard
 
 from perfkit.core.errors import RunFormatError
 from perfkit.core.text_blocks import TextBlocks
+from perfkit.trace.kernel_geometry import parse_geometry
 from perfkit.trace.model import NONE, Category, Trace
 from perfkit.trace.readers import trace_reader
 from perfkit.trace.readers.kineto.kineto_reader import read_kineto
@@ -68,11 +69,11 @@ def test_kernels_that_were_launched_alike_share_a_geometry(tmp_path: Path) -> No
     def kernel(start: int, **args: Any) -> dict[str, Any]:
         return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": start, "dur": 1, "args": args}
 
-    small = {"grid": [2, 1, 1], "block": [64, 1, 1], "shared memory": 16}
+    small = {"grid": [2, 1, 1], "block": [64, 1, 1], "shared memory": 16, "registers per thread": 24}
     events = [kernel(1, **small), kernel(2, **small | {"block": [32, 1, 1]}), kernel(3), kernel(4, **small)]
     trace = read_trace(write(tmp_path / "t.json", {"traceEvents": events}))
     assert trace.geometry.tolist() == [0, 1, NONE, 0]
-    assert trace.geometries == [b"[2, 1, 1]\0[64, 1, 1]\x0016", b"[2, 1, 1]\0[32, 1, 1]\x0016"]
+    assert [parse_geometry(each)[:4] for each in trace.geometries] == [(2, 64, 16, 24), (2, 32, 16, 24)]
 
 
 def test_memory_events_in_the_order_of_time(tmp_path: Path) -> None:
