@@ -253,7 +253,7 @@ class Ddp(Technique):
 def _list_sparse(state: TrainState) -> frozenset[torch.nn.Parameter]:
     """The parameters with sparse gradients: those of `Embedding` and `EmbeddingBag` with `sparse=True`."""
     layers = (module for module in state.model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag))
-    return frozenset(layer.weight for layer in layers if layer.sparse)
+    return frozenset(layer.get_parameter("weight") for layer in layers if layer.sparse)
 
 
 def _run_and_release(backward: Callable[[torch.Tensor], None], received: Held, loss: torch.Tensor) -> None:
