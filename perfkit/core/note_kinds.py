@@ -45,6 +45,7 @@ TRACES = {
     "trace.no_steps": "No steps are marked or detected: figures are for the whole trace.",
     "trace.shortened_tables": "The tables have the longest rows, and group the others.",
     "trace.shortened_ranks": "Only the first traces keep all table rows.",
+    "trace.several_jobs": "The traces are of several jobs: ranks are compared within each.",
     "trace.different_devices": "The traces come from different devices.",
     "trace.other_memory": "Memory of other devices was recorded too.",
     "capture.not_used": "A capture was given, and no kernels of replayed graphs were recorded.",
@@ -66,7 +67,7 @@ TRACES = {
     "ranks.partial": "Collectives are on some ranks of their group only.",
     "ranks.sizes_differ": "Collectives are excluded: their sizes differ between ranks.",
     "ranks.apart": "Collectives are excluded: their ranks do not overlap.",
-    "ranks.no_groups": "Process groups were not recorded: all ranks are assumed to be in one.",
+    "ranks.no_groups": "Collectives do not name their process group: all ranks are assumed to be in it.",
     "ranks.no_clock_skew": "The clock skew between sets of ranks is unknown.",
     "ranks.no_pipeline": "The stages of a pipeline have no common clock.",
 }

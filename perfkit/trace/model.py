@@ -70,7 +70,10 @@ class MemoryEvents:
 
 
 class CollectiveRecord(NamedTuple):
-    """A recorded collective: elements sent and received by this rank, NONE where missing."""
+    """A recorded collective: elements sent and received by this rank, NONE where missing.
+
+    `ranks` are those of its group, empty where they were not recorded or not all of them.
+    """
 
     name: str  # as the backend calls it: `allreduce`, `_allgather_base`, `reduce_scatter` ...
     dtype: str  # as c10 calls it: `Float`, `BFloat16`
@@ -79,6 +82,7 @@ class CollectiveRecord(NamedTuple):
     group: str
     group_description: str
     group_size: int
+    ranks: tuple[int, ...] = ()
 
 
 class EventStatement(NamedTuple):
@@ -88,6 +92,8 @@ class EventStatement(NamedTuple):
     bytes: int
     number: int  # of a collective among those of its process group, the same on all ranks
     kernel: str = ""  # that a launch starts
+    sent_splits: tuple[int, ...] = ()  # of an all-to-all, the parts for each rank; empty where they are equal
+    received_splits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,7 @@ class Trace:
             (`mtia`, `xpu`, `npu`, `tpu` ...); empty for CUDA's and HIP's, which share theirs, and where nothing tells.
         framework: a word of `perfkit.trace.frameworks`.
         group_sizes: how many ranks the process groups have, each number once; empty where the file does not tell.
+        job: what the file states of its job, the same for all ranks of it; empty where it states nothing.
         thread_names: what the file calls each of `threads`; empty text where it does not.
     """
 
@@ -214,6 +221,7 @@ class Trace:
     framework: str = ""
     thread_names: list[str] = field(default_factory=list)
     group_sizes: tuple[int, ...] = ()
+    job: str = ""
     untimed: UntimedWork = field(
         default_factory=lambda: UntimedWork(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
     )

@@ -62,8 +62,8 @@ STEP, LATE, WAIT, CPU_TIME = "step", "straggler delay", "wait at collectives", "
 
 class RankRow(Struct):
     """A rank among others, per step. `late_s` is its mean delay after the first rank at collectives, `wait_s` its wait
-    there for the last one, `last_share` the share of steps in which it was last overall; None where its collectives are
-    unknown."""
+    there for the last one, `last_share` the share of steps in which it was last overall, `caused_s` the time that all
+    others waited for it alone; None where its collectives are unknown."""
 
     label: str
     rank: int | None
@@ -76,6 +76,7 @@ class RankRow(Struct):
     clock_offset_s: float | None
     wait_s: float | None = None
     last_share: float | None = None
+    caused_s: float | None = None
 
 
 class SkewRow(Struct):
@@ -92,6 +93,37 @@ class SkewRow(Struct):
     worst_wait_s: float
     latest_rank: str
     latest_share: float
+
+
+class CollectiveTiming(Struct):
+    """Equal collectives over all ranks. `latency_s` is the mean time from the last rank's arrival until it leaves,
+    `worst_latency_s` the longest. `start_skew_s` (`end_skew_s`) is the mean time from the first rank's begin (end)
+    until the last one's. `bus_bandwidth` follows from the mean latency. `hosts` is whether the ranks share a host,
+    empty where unknown.
+    """
+
+    name: str
+    group: str
+    group_size: int | None
+    message_bytes: int | None
+    calls: float
+    latency_s: float
+    worst_latency_s: float
+    start_skew_s: float
+    end_skew_s: float
+    bus_bandwidth: float | None = None
+    hosts: str = ""
+
+
+class ExchangeMap(Struct):
+    """Bytes of a step that all-to-alls move from each rank (row) to each (column); None where no trace shows it.
+
+    `ranks` names rows and columns by their first member, of `ranks_per_row`.
+    """
+
+    ranks: tuple[int, ...]
+    bytes: tuple[tuple[float | None, ...], ...]
+    ranks_per_row: int = 1
 
 
 class StepGrid(Struct):
@@ -146,7 +178,10 @@ class CollectiveVolume(Struct):
 
 
 class Fleet(Struct):
-    """Several ranks of one job: the stragglers and their delays. `notes` name ranks that are missing or differ."""
+    """Several ranks of one job: the stragglers and their delays. `notes` name ranks that are missing or differ.
+
+    `job` names the job where traces of several were given, else it is empty.
+    """
 
     ranks: tuple[RankRow, ...]
     skew: tuple[SkewRow, ...]
@@ -154,3 +189,6 @@ class Fleet(Struct):
     step_spread: float | None
     notes: tuple[Note, ...] = ()
     grid: StepGrid | None = None
+    timings: tuple[CollectiveTiming, ...] = ()
+    exchange: ExchangeMap | None = None
+    job: str = ""

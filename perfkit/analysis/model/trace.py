@@ -111,10 +111,22 @@ class Overlap(Struct):
     all_exposed_copies_s: float = 0.0
 
 
+# What bounds the transfer time of a `CollectiveRow`.
+SHORTEST_CALL, LAST_ARRIVAL = "shortest equal call", "from the last arrival"
+
+# Whether the ranks of a `CollectiveRow` share a host; empty where that is not known.
+ONE_HOST, SEVERAL_HOSTS = "one host", "several hosts"
+
+
 class CollectiveRow(Struct):
     """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
     the factor of the collective, comparable with the link's rate for any number of ranks; `efficiency_reason` says why
-    it has no share of that.
+    it has no share of that. Their time is the transfer's.
+
+    A collective transfers data only after the last rank arrived: `transfer_s` of `seconds` is at most the transfer, the
+    rest is waiting. `transfer_basis` is `LAST_ARRIVAL` where other ranks' traces show it, else `SHORTEST_CALL`
+    (`shortest_s`, of the whole trace): then some of it may be waiting, too. `exposed_transfer_s` is the part of
+    `exposed_s` that is at most transfer. They are None where the size of the messages is unknown.
 
     `kind` is the backend-independent kind (`all-reduce`), "" where unknown. `requested_kind` is the program's call,
     where the backend ran another collective. `volume_bytes` are the bytes over the links of each rank, the bytes of the
@@ -143,6 +155,21 @@ class CollectiveRow(Struct):
     kind: str = ""
     requested_kind: str = ""
     volume_bytes: float | None = None
+    shortest_s: float | None = None
+    transfer_s: float | None = None
+    exposed_transfer_s: float | None = None
+    transfer_basis: str = SHORTEST_CALL
+    hosts: str = ""
+
+    @property
+    def waiting_s(self) -> float | None:
+        """The least time that its calls waited for other ranks, per step."""
+        return None if self.transfer_s is None else max(0.0, self.seconds - self.transfer_s)
+
+    @property
+    def exposed_waiting_s(self) -> float:
+        """The least part of the exposed time that is waiting; 0 where unknown."""
+        return 0.0 if self.exposed_transfer_s is None else max(0.0, self.exposed_s - self.exposed_transfer_s)
 
     @property
     def hidden(self) -> float | None:
@@ -178,6 +205,7 @@ class RankTrace(Struct):
 
     Attributes:
         label: the name in reports: `rank 3`, or the file's name.
+        host: where it was recorded, empty where unknown.
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace.
         device_name: as recorded, empty if not.
         device_basis: the source of the name (the trace, the user, this machine).
@@ -262,6 +290,7 @@ class RankTrace(Struct):
     hfu: Quantity
     memory: MemoryAccount | None = None
     outside_steps_s: float = 0.0
+    host: str = ""
     phases: tuple[OpRow, ...] = ()
     notes: tuple[Note, ...] = ()
     host_calls: tuple[HostCallRow, ...] = ()

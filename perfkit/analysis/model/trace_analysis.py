@@ -19,7 +19,10 @@ WHOLE_RANKS = 8
 
 
 class TraceAnalysis(DisplayMixin, Struct):
-    """A report on traces. Labels of traces, including that of `difference`, are unique."""
+    """A report on traces. Labels of traces, including that of `difference`, are unique.
+
+    `fleet` has the ranks of the job with most; `other_fleets` those of other jobs among the traces.
+    """
 
     subject: ClassVar[str] = "trace"
     schema_version: int = TRACE_ANALYSIS_VERSION
@@ -29,7 +32,13 @@ class TraceAnalysis(DisplayMixin, Struct):
     command: str
     traces: tuple[RankTrace, ...]
     fleet: Fleet | None = None
+    other_fleets: tuple[Fleet, ...] = ()
     difference: TraceDifference | None = None
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[Note, ...] = ()
+
+    @property
+    def fleets(self) -> tuple[Fleet, ...]:
+        """The ranks of each job."""
+        return (() if self.fleet is None else (self.fleet,)) + self.other_fleets

@@ -11,22 +11,37 @@ from perfkit.analysis.replay.edges import Flags, Floats
 from perfkit.analysis.replay.graph_changes import find_followers
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.collective_rows import make_row_key
-from perfkit.analysis.trace.findings.trace_view import ALLOCATIONS, COMMUNICATION, FETCHING, GAPS, LATE, QUEUED, WAITS
+from perfkit.analysis.trace.findings.trace_view import (
+    ALLOCATIONS,
+    COMMUNICATION,
+    FETCHING,
+    GAPS,
+    LATE,
+    QUEUED,
+    TRANSFERS,
+    WAITS,
+)
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis
 from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, join_intervals, merge_intervals, subtract_intervals
 from perfkit.analysis.trace.time.launch_queue import SHORT_S
+from perfkit.analysis.trace.work.collective_messages import build_message
 from perfkit.analysis.trace.work.link_copies import is_pageable_copy, parse_copy_kind
 from perfkit.analysis.trace.work.work_items import WorkKind
+from perfkit.cost.calls.collective import SYNCHRONIZING
 from perfkit.trace.model import NONE, Category, Ints
 
 
-def build_effect(change: Change, analyzed: DetailedAnalysis, replayed: ReplayResult) -> ChangeEffect | None:
-    """The effect of a change on the recording, within the steps.
+def build_effect(
+    change: Change, analyzed: DetailedAnalysis, replayed: ReplayResult, *, together: bool = False
+) -> ChangeEffect | None:
+    """The effect of a change on the recording, within the steps; `together`: for a simulation with the other ranks.
 
     None where the recording does not show what waits for it: for collectives of CPU threads.
     """
-    exchanges = COMMUNICATION in change.without or any(isinstance(takes.row, CollectiveRow) for takes in change.takes)
+    exchanges = bool(change.without & {COMMUNICATION, TRANSFERS}) or any(
+        isinstance(takes.row, CollectiveRow) for takes in change.takes
+    )
     if exchanges and not replayed.work.on_device:
         return None
     takes, joins = _map_rows(change.takes, analyzed)
@@ -39,6 +54,8 @@ def build_effect(change: Change, analyzed: DetailedAnalysis, replayed: ReplayRes
     idle, spans = EMPTY, merge_intervals(windows.spans[:, 0], windows.spans[:, 1])
     if COMMUNICATION in names:
         takes[within & pieces.is_kind(WorkKind.COMMUNICATION)] = 0.0
+    if TRANSFERS in names:
+        takes = np.where(within, np.minimum(takes, _compute_waiting_shares(analyzed, together=together)), takes)
     if RECOMPUTED in names:
         again = within & np.append(ops.recomputed, False)[pieces.owner]
         takes[again], joins[again] = 0.0, True
@@ -63,6 +80,25 @@ def build_effect(change: Change, analyzed: DetailedAnalysis, replayed: ReplayRes
         launched=spans if LATE in names and pieces.on_device else EMPTY,
         started=spans if QUEUED in names else EMPTY,
     )
+
+
+def _compute_waiting_shares(analyzed: DetailedAnalysis, *, together: bool) -> Floats:
+    """The share of each collective's time beyond the shortest equal one, which waits for other ranks; 0 where the
+    messages are unknown, 1 for other work.
+
+    With the other ranks in the simulation, waits come from them, except for messages to one rank.
+    """
+    pieces, exchanged = analyzed.engine.pieces, analyzed.engine.exchanged
+    kinds = [about is not None and about.kind in SYNCHRONIZING for about in map(build_message, exchanged.table)]
+    shares = np.ones(len(pieces))
+    rows = np.flatnonzero(pieces.is_kind(WorkKind.COMMUNICATION) & (pieces.busy_ns > 0))
+    least = np.full(len(kinds) + 1, np.inf)
+    np.minimum.at(least, exchanged.which[rows], pieces.busy_ns[rows])
+    least[-1] = np.inf  # of unknown messages, which may differ
+    if together:
+        least[:-1][np.asarray(kinds, np.bool_)] = np.inf
+    shares[rows] = np.maximum(0.0, 1 - least[exchanged.which[rows]] / pieces.busy_ns[rows])
+    return shares
 
 
 def _map_rows(takes: Iterable[Takes], analyzed: DetailedAnalysis) -> tuple[Floats, Flags]:

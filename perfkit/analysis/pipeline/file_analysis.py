@@ -98,4 +98,4 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
             ),
             warning=None,
         )
-    return TraceOutcome(rank, find_arrivals(ops), device_ceilings, perf_counter() - started, whole.replay)
+    return TraceOutcome(rank, find_arrivals(ops, whole.engine), device_ceilings, perf_counter() - started, whole.replay)

@@ -10,13 +10,13 @@ from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.effects import build_effect
 from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
-from perfkit.analysis.replay.change_effect import apply_effect, merge_effects
+from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, merge_effects
 from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
 from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
-from perfkit.analysis.trace.findings.trace_view import TraceView, sum_above_roof_s
+from perfkit.analysis.trace.findings.trace_view import TRANSFERS, TraceView, sum_above_roof_s
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis
 
 _LOST = "kernels are missing from the trace"
@@ -42,13 +42,10 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     lost = trace.lost_kernels is not None and trace.lost_kernels.matters
     if reason := replayed.result.reason or (_LOST if lost or trace.unrecorded_steps else ""):
         return Simulation(FindingGains(reason=reason), {})
-    built = {key: build_effect(result.change, analyzed, replayed) for key, result in results.items()}
-    effects = {key: effect for key, effect in built.items() if effect is not None}
-    alone = next(iter(effects)) if len(effects) == 1 else ""
-    if len(effects) > 1:
-        effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
-    if roofs and (effect := build_effect(roofs, analyzed, replayed)) is not None:
-        effects[ROOFS] = effect
+    asked = {key: result.change for key, result in results.items()}
+    effects = _build_effects(asked, roofs, analyzed, replayed)
+    jointly = _build_effects(asked, roofs, analyzed, replayed, together=True) if keep and _differs(asked) else effects
+    alone = next(iter(effects)) if len(asked.keys() & effects.keys()) == 1 else ""
     steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analyzed.engine.parts
     before = simulate_length_s(replayed, steps)
     gains: dict[str, float] = {}
@@ -57,7 +54,8 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
         change = apply_effect(replayed.graph, replayed.work, effect)
         gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
         if keep:
-            changes[key] = compute_delta(replayed.graph, change)
+            changed = change if jointly is effects else apply_effect(replayed.graph, replayed.work, jointly[key])
+            changes[key] = compute_delta(replayed.graph, changed)
     if alone:  # all findings together are this one
         gains[ALL_FINDINGS] = gains[alone]
         changes |= {ALL_FINDINGS: changes[alone]} if keep else {}
@@ -65,6 +63,29 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     return Simulation(
         FindingGains(by_finding=gains, together_s=together_s, roofs_s=roofs_s, step_s=trace.step_s), changes
     )
+
+
+def _differs(asked: Mapping[str, Change]) -> bool:
+    """True if a change is another one in a simulation with the other ranks."""
+    return any(TRANSFERS in change.without for change in asked.values())
+
+
+def _build_effects(
+    asked: Mapping[str, Change],
+    roofs: Change,
+    analyzed: DetailedAnalysis,
+    replayed: ReplayResult,
+    *,
+    together: bool = False,
+) -> dict[str, ChangeEffect]:
+    """The effects by finding, of all at once, and of all work at its roof."""
+    built = {key: build_effect(change, analyzed, replayed, together=together) for key, change in asked.items()}
+    effects = {key: effect for key, effect in built.items() if effect is not None}
+    if len(effects) > 1:
+        effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
+    if roofs and (effect := build_effect(roofs, analyzed, replayed)) is not None:
+        effects[ROOFS] = effect
+    return effects
 
 
 def _raise_all_to_roofs(trace: RankTrace) -> Change:

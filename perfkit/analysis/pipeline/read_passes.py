@@ -12,10 +12,11 @@ from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.analysis.ranks.joint_simulation import MOST_RANKS, RankReplay, simulate_jointly
 from perfkit.analysis.ranks.pipeline import add_measured_bubbles, build_pipeline
+from perfkit.analysis.ranks.transfers import apply_transfers
 from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.analysis.trace.rank_trace import analyze_ops
+from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.roofline.fact_bounds import Facts
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep, split_ops_by_step
@@ -73,19 +74,21 @@ def read_passes(
             traces.append(analyzed.rank_trace)
             by_steps.append(split_ops_by_step(analyzed.engine) if wants_steps else None)
             if runs.attached:
-                met.append((find_arrivals(ops), analyzed.replay))
+                met.append((find_arrivals(ops, analyzed.engine), analyzed.replay))
                 fleet.add(traces[-1], met[-1][0])
             elif rank.record.rank in compared:
-                fleet.add(traces[-1], find_arrivals(ops))
+                fleet.add(traces[-1], find_arrivals(ops, analyzed.engine))
         elif rank.record.rank in compared and ops is not None and len(ops.trace):
-            fleet.add(_analyze_compared_rank(runs, rank, ops, ceilings), find_arrivals(ops))
+            fleet.add(*_analyze_compared_rank(runs, rank, ops, ceilings))
     if len(met) > 1:
         traces = simulate_jointly(traces, [came for came, _ in met], [replay for _, replay in met])
-    together = fleet.build_fleet(
+    jobs = fleet.reduce_jobs(
         {trace.file_info.path: trace.label for trace in traces}
         if runs.attached
         else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
     )
+    together = next((job.fleet for job in jobs), None)
+    traces = apply_transfers(traces, [measured for job in jobs for measured in job.transfers])
     ahead_ns = _get_clock_offsets(together, actions) if len(hosts) > 1 else {}
     if together is not None and ahead_ns is None:
         together = replace(together, notes=(*together.notes, make_note("ranks.no_pipeline", _NO_CLOCK)))
@@ -107,11 +110,19 @@ def _list_compared_ranks(runs: VariantRuns) -> set[int]:
     return {rank.record.rank for rank in [rank for rank in ranks if rank.trace is not None][:MOST_RANKS]}
 
 
-def _analyze_compared_rank(runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None) -> RankTrace:
+def _analyze_compared_rank(
+    runs: VariantRuns, rank: StoredRank, ops: Ops, ceilings: DeviceCeilings | None
+) -> tuple[RankTrace, Arrivals]:
     """Analyze a further rank of a bench, keeping only the data for comparing ranks."""
     environment = rank.record.environment
-    trace = analyze_ops(ops, select_ceilings(ceilings, environment), environment=environment)
-    return replace(trace, rank=rank.record.rank, world_size=runs.world_size)
+    analyzed = analyze_with_details(ops, select_ceilings(ceilings, environment), environment=environment)
+    trace = replace(
+        analyzed.rank_trace,
+        rank=rank.record.rank,
+        world_size=runs.world_size,
+        host="" if environment is None else environment.hostname,
+    )
+    return trace, find_arrivals(ops, analyzed.engine)
 
 
 def _get_clock_offsets(fleet: Fleet | None, ranks: Collection[int]) -> dict[int, int] | None:
@@ -149,7 +160,13 @@ def _analyze_trace(
         with_others=with_others,
     )
     label = runs.name if runs.world_size == 1 or not runs.attached else f"{runs.name}, rank {rank.record.rank}"
-    trace = replace(analyzed.rank_trace, label=label, rank=rank.record.rank, world_size=runs.world_size)
+    trace = replace(
+        analyzed.rank_trace,
+        label=label,
+        rank=rank.record.rank,
+        world_size=runs.world_size,
+        host="" if environment is None else environment.hostname,
+    )
     return analyzed._replace(rank_trace=trace)
 
 

@@ -16,8 +16,10 @@ from perfkit.analysis.parallel.worker_processes import count_default_jobs
 from perfkit.analysis.pipeline.file_analysis import DEFAULT_LIMITS, TraceJob, TraceOutcome, analyze_file
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.ranks.arrivals import Arrivals
-from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.fleet import FleetReducer, ReducedJob
+from perfkit.analysis.ranks.job_notes import describe_jobs, name_jobs
 from perfkit.analysis.ranks.joint_simulation import MOST_RANKS, RankReplay, simulate_jointly
+from perfkit.analysis.ranks.transfers import apply_transfers
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit.analysis.trace.trace_labels import label_sides, label_traces
 from perfkit.analysis.trace.trace_memory import make_fullness_key, shorten_account
@@ -117,11 +119,13 @@ def analyze_traces(
         if progress is not None:
             progress(_make_progress(done + 1, len(work), job, result))
     analyzed, warnings = gathered.finish(work)
-    fleet = (
-        gathered.fleet.build_fleet({trace.file_info.path: trace.label for trace in analyzed})
-        if len(analyzed) > 1
-        else None
-    )
+    jobs = gathered.fleet.reduce_jobs({trace.file_info.path: trace.label for trace in analyzed})
+    analyzed = _apply_transfers(analyzed, jobs)
+    fleets = [job.fleet for job in jobs if job.fleet is not None]
+    if len(jobs) > 1:
+        names = name_jobs([job.paths for job in jobs])
+        warnings.append(describe_jobs(names, [len(job.paths) for job in jobs]))
+        fleets = [replace(job.fleet, job=name) for name, job in zip(names, jobs, strict=True) if job.fleet is not None]
     change = None
     if others:
         before = _analyze_baseline(analyzed[0], others, TraceJob("", device, None, limits, captures=captures))
@@ -137,9 +141,10 @@ def analyze_traces(
         perfkit=perfkit.__version__,
         command=command,
         traces=analyzed,
-        fleet=fleet,
+        fleet=next(iter(fleets), None),
+        other_fleets=tuple(fleets[1:]),
         difference=change,
-        findings=collect_trace_findings(analyzed, fleet, change),
+        findings=collect_trace_findings(analyzed, next(iter(fleets), None), change, fleets[1:]),
         provenance=build_trace_provenance(analyzed),
         warnings=tuple(dict.fromkeys(warnings)),
     )
@@ -208,12 +213,35 @@ class _ResultCollector:
         ), warnings
 
     def _simulate_together(self, ranks: list[RankTrace]) -> list[RankTrace]:
-        """Their gains with all ranks at once, where these are few and of one job."""
-        numbers = [rank.rank for rank in ranks]
-        if len(self._replays) < 2 or None in numbers or len(set(numbers)) < len(numbers):
+        """Their gains with all ranks of a job at once, where these are few."""
+        if len(self._replays) < 2:
             return ranks
         replays = [self._replays[number] for number in sorted(self._ranks)]
-        return simulate_jointly(ranks, [came for came, _ in replays], [replay for _, replay in replays])
+        result = list(ranks)
+        for paths in map(set, self.fleet.list_jobs()):
+            places = [place for place, rank in enumerate(ranks) if rank.file_info.path in paths]
+            numbers = [ranks[place].rank for place in places]
+            if len(places) < 2 or None in numbers or len(set(numbers)) < len(numbers):
+                continue
+            mine = [replays[place] for place in places]
+            simulated = simulate_jointly(
+                [ranks[place] for place in places], [came for came, _ in mine], [replay for _, replay in mine]
+            )
+            for place, rank in zip(places, simulated, strict=True):
+                result[place] = rank
+        return result
+
+
+def _apply_transfers(traces: Sequence[RankTrace], jobs: Sequence[ReducedJob]) -> tuple[RankTrace, ...]:
+    """The traces with what the other ranks of their job show of their collectives."""
+    result = list(traces)
+    for job in jobs:
+        places = [place for place, trace in enumerate(traces) if trace.file_info.path in job.paths]
+        for place, trace in zip(
+            places, apply_transfers([traces[place] for place in places], job.transfers), strict=True
+        ):
+            result[place] = trace
+    return tuple(result)
 
 
 def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -> RankTrace:

@@ -24,7 +24,10 @@ _NOT_RECORDED = "the affected work is not in the trace"
 
 
 def collect_trace_findings(
-    traces: Sequence[RankTrace], fleet: Fleet | None, difference: TraceDifference | None
+    traces: Sequence[RankTrace],
+    fleet: Fleet | None,
+    difference: TraceDifference | None,
+    other_fleets: Sequence[Fleet] = (),
 ) -> tuple[Finding, ...]:
     """All rules' findings: warnings, then gains by seconds per step, then notes.
 
@@ -33,7 +36,7 @@ def collect_trace_findings(
     views = [ForeignView(trace) for trace in traces]
     findings: list[tuple[int, Finding]] = [(rule.about, finding) for rule, finding in collect_view_findings(views)]
     findings += [(About.MEMORY, finding) for finding in _collect_from_memory(traces)]
-    for subject in (fleet, difference):
+    for subject in (fleet, *other_fleets, difference):
         findings += collect_findings(RULES, subject)
     return sort_findings(findings)
 

@@ -5,25 +5,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from perfkit.analysis.ranks.exchanges import Exchange, find_exchanges
+from perfkit.analysis.ranks.jobs import TraceOrigin
+from perfkit.analysis.trace.collective_rows import MessageKey, find_exposed_spans, make_row_key
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.work.collective_messages import find_recorded_collectives, find_recorded_numbers
-from perfkit.cost.calls.collective import CollectiveType, classify_collective
+from perfkit.analysis.trace.time.intervals import measure_covered
+from perfkit.analysis.trace.work.collective_messages import (
+    build_message,
+    find_recorded_collectives,
+    find_recorded_numbers,
+)
+from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
+from perfkit.cost.calls.collective import SYNCHRONIZING, CollectiveType, classify_collective
 from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_around_times
-from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Small
+from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Small, Trace
 from perfkit.trace.ops.kernels import find_communication
 from perfkit.trace.ops.ops import Ops
-
-# In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
-# need not wait for anyone, nor may the sender of a message.
-SYNCHRONISING = (
-    CollectiveType.ALL_REDUCE,
-    CollectiveType.ALL_GATHER,
-    CollectiveType.REDUCE_SCATTER,
-    CollectiveType.ALL_TO_ALL,
-    CollectiveType.BARRIER,
-)
 
 # These backends' CPU ranges only enqueue; the device times the work.
 _ENQUEUE = ("nccl:", "xccl:")
@@ -55,6 +54,10 @@ class Arrivals:
         elements: what all ranks of the group should agree on: the elements of the whole message. NONE if not known.
         start_ns, end_ns: absolute, by the clock of the rank's host: on the device where it was traced.
         kernel: row of `Ops.kernels`; None where these are ranges of the host.
+        messages: table that `message` indexes, NONE where the size is unknown: see `make_row_key`.
+        exposed_ns: the time of each without compute, within the steps.
+        exchanges: the bytes that all-to-alls moved between ranks.
+        origin: tells the trace's job from others.
     """
 
     kinds: tuple[CollectiveKind, ...]
@@ -65,13 +68,21 @@ class Arrivals:
     start_ns: Ints
     end_ns: Ints
     kernel: Ints | None = None
+    messages: tuple[MessageKey, ...] = ()
+    message: Small | None = None
+    exposed_ns: Ints | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    origin: TraceOrigin | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
 
 
-def find_arrivals(ops: Ops) -> Arrivals:
-    """The synchronizing collectives of a trace; for CPU backends, their ranges."""
+def find_arrivals(ops: Ops, work: WorkAnalysis | None = None) -> Arrivals:
+    """The synchronizing collectives of a trace; for CPU backends, their ranges.
+
+    Messages, exposed times and exchanges are known with the `work` of the trace only.
+    """
     trace = ops.trace
     events = find_communication(trace)
     kernel: Ints | None = None
@@ -92,6 +103,7 @@ def find_arrivals(ops: Ops) -> Arrivals:
     kind = np.asarray(kinds, np.int32)[pairs.of]
     kept = np.flatnonzero(kind != NONE)
     events, kind, step = events[kept], kind[kept], _get_step_numbers(ops)[step[kept]]
+    messages, message, exposed_ns = ((), None, None) if work is None else _find_messages(events, work)
     return Arrivals(
         kinds=tuple(table),
         kind=kind,
@@ -101,7 +113,33 @@ def find_arrivals(ops: Ops) -> Arrivals:
         start_ns=trace.base_ns + trace.start_ns[events],
         end_ns=trace.base_ns + trace.end_ns[events],
         kernel=None if kernel is None else kernel[kept],
+        messages=messages,
+        message=message,
+        exposed_ns=exposed_ns,
+        exchanges=() if work is None else find_exchanges(work),
+        origin=_describe_origin(trace),
     )
+
+
+def _describe_origin(trace: Trace) -> TraceOrigin | None:
+    if not len(trace):
+        return None
+    start_ns, end_ns = trace.base_ns + int(trace.start_ns.min()), trace.base_ns + int(trace.end_ns.max())
+    return TraceOrigin(str(trace.path), trace.rank, trace.job, start_ns, end_ns)
+
+
+def _find_messages(events: Ints, work: WorkAnalysis) -> tuple[tuple[MessageKey, ...], Small, Ints]:
+    """The table of messages, the message of each event, and its exposed time."""
+    pieces, table = work.pieces, work.exchanged.table
+    piece = np.minimum(np.searchsorted(pieces.event, events), len(pieces) - 1)
+    is_piece = pieces.event[piece] == events
+    keys: dict[MessageKey, int] = {}
+    numbers = [
+        NONE if build_message(about) is None else keys.setdefault(make_row_key(about), len(keys)) for about in table
+    ]
+    message = np.where(is_piece, np.asarray([*numbers, NONE], np.int32)[work.exchanged.which[piece]], NONE)
+    exposed_ns = measure_covered(pieces.start_ns[piece], pieces.end_ns[piece], find_exposed_spans(pieces))
+    return tuple(keys), message.astype(np.int32), np.where(is_piece, exposed_ns, 0)
 
 
 def _name_kernels(ops: Ops, events: Ints, launch: Ints) -> Ints:
@@ -123,7 +161,7 @@ def _number_kind(table: dict[CollectiveKind, int], ops: Ops, record: int, name: 
     text = ops.trace.names[name] if about is None else about.name
     kind = classify_collective(text)
     # A send-receive kernel may be an all-to-all or a message to one rank: its name does not show which.
-    if kind not in SYNCHRONISING or "sendrecv" in text.lower():
+    if kind not in SYNCHRONIZING or "sendrecv" in text.lower():
         return NONE
     if about is None:
         key = CollectiveKind("", "", NONE, str(kind))

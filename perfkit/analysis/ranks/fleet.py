@@ -26,22 +26,23 @@ from perfkit.analysis.model.time_split import (
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.clocks import RankClock
+from perfkit.analysis.ranks.exchanges import Exchange, build_exchange_map
 from perfkit.analysis.ranks.grid import MOST_ROWS, build_step_grid
+from perfkit.analysis.ranks.jobs import TraceOrigin, group_jobs
 from perfkit.analysis.ranks.matching import build_collective_rows, match_collectives
 from perfkit.analysis.ranks.notes import collect_fleet_notes
-from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness
+from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness, sum_margins
 from perfkit.analysis.ranks.slots import CollectiveRows
 from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
+from perfkit.analysis.ranks.straggler import find_straggler
+from perfkit.analysis.ranks.timings import build_timings
+from perfkit.analysis.ranks.transfers import MeasuredTransfers, measure_transfers
+from perfkit.analysis.trace.collective_rows import MessageKey
 from perfkit.trace.model import NONE, Ints
 
 _COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND)
 _IDLE = (DATA, PYTHON, *IDLE)
 _COLUMNS = len(CollectiveRows._fields)
-
-# A rank stands out if it comes later than the middle one by more than this share of a step.
-_STANDS_OUT = 0.01
-# And if it is the latest in this share of the steps, of few in all: of two ranks one is the last in two of three.
-_OFTEN, _FEW_STEPS = 2 / 3, 6
 
 
 class FleetMember(NamedTuple):
@@ -55,6 +56,9 @@ class FleetMember(NamedTuple):
     step_s: dict[int, float]
     first: int
     length: int
+    host: str
+    exchanges: tuple[Exchange, ...]
+    origin: TraceOrigin
 
     @property
     def order(self) -> tuple[bool, int, str, str]:
@@ -62,18 +66,27 @@ class FleetMember(NamedTuple):
         return number is None, number or 0, self.row.label, self.path
 
 
+class ReducedJob(NamedTuple):
+    """A job's fleet, None for a single rank, with the paths of its traces and what their collectives transferred."""
+
+    paths: tuple[str, ...]
+    fleet: Fleet | None
+    transfers: tuple[MeasuredTransfers, ...]
+
+
 class FleetReducer:
-    """Takes ranks one by one; `result` may be asked for at any time."""
+    """Takes ranks one by one; results may be asked for at any time."""
 
     def __init__(self) -> None:
         self._spool = cast(BinaryIO, tempfile.TemporaryFile(prefix="perfkit-arrivals-"))  # noqa: SIM115
         self._values = 0
         self._kinds: dict[CollectiveKind, int] = {}
+        self._messages: dict[MessageKey, int] = {}
         self._members: list[FleetMember] = []
 
     def add(self, rank: RankTrace, arrivals: Arrivals) -> None:
         """Add a rank, in any order."""
-        rows = build_collective_rows(arrivals, self._kinds)
+        rows = build_collective_rows(arrivals, self._kinds, self._messages)
         member = FleetMember(
             row=_build_rank_row(rank),
             path=rank.file_info.path,
@@ -83,21 +96,39 @@ class FleetReducer:
             step_s={step.number: step.seconds for step in rank.steps},
             first=self._values,
             length=len(arrivals),
+            host=rank.host,
+            exchanges=arrivals.exchanges,
+            origin=(arrivals.origin or TraceOrigin(rank.file_info.path, rank.rank, "", 0, 0))._replace(rank=rank.rank),
         )
         self._write_rows(member, rows)
         self._members.append(member)
         self._values += _COLUMNS * len(arrivals)
 
+    def list_jobs(self) -> list[list[str]]:
+        """The paths of the added traces by job, the job with most ranks first."""
+        return [[member.path for member in members] for members in self._group_members()]
+
+    def _group_members(self) -> list[list[FleetMember]]:
+        members = sorted(self._members, key=lambda member: member.order)
+        return [[members[index] for index in job] for job in group_jobs([member.origin for member in members])]
+
     def build_fleet(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
-        """Build the fleet of the added ranks; `labels` by path replace the ranks' own, which may be shared.
+        """Build the fleet of the first job; `labels` by path replace the ranks' own, which may be shared.
 
         None for fewer than two ranks, and for traces without ranks or common collectives.
         """
-        members = [
-            _rename_member(member, labels or {}) for member in sorted(self._members, key=lambda member: member.order)
+        return next((job.fleet for job in self.reduce_jobs(labels or {})[:1]), None)
+
+    def reduce_jobs(self, labels: Mapping[str, str]) -> list[ReducedJob]:
+        """Reduce each job, the one with most ranks first; see `build_fleet`."""
+        return [
+            self._reduce([_rename_member(member, labels) for member in members]) for members in self._group_members()
         ]
+
+    def _reduce(self, members: Sequence[FleetMember]) -> ReducedJob:
+        paths = tuple(member.path for member in members)
         if len(members) < 2:
-            return None
+            return ReducedJob(paths, None, ())
         chosen = _drop_duplicate_ranks(members)
 
         def source(index: int) -> CollectiveRows:
@@ -107,31 +138,51 @@ class FleetReducer:
             source, lambda index, rows: self._write_rows(chosen[index], rows), len(chosen)
         )
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
-            return None
+            return ReducedJob(paths, None, ())
+        keys = tuple(self._messages)
+        transfers = tuple(
+            measure_transfers(
+                member.path, source(index), slots, matched, keys, list(member.step_s) if member.steps else None
+            )
+            for index, member in enumerate(chosen)
+        )
         unlike = {number for member in members for number in member.unlike}
         matched = _exclude_unlike_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
         late = [compute_lateness(source(index), slots, matched) for index in range(len(chosen))]
+        caused_ns = sum_margins(matched, len(chosen))
         lateness = compute_step_lateness(source, len(chosen), slots, matched)
         last = lateness.compute_last_shares()
         placed = {
-            id(member): _add_lateness(
-                member.row, late[index], clocks[index], parts, _compute_mean_wait(lateness, index, parts), last[index]
+            id(member): replace(
+                _add_lateness(
+                    member.row,
+                    late[index],
+                    clocks[index],
+                    parts,
+                    _compute_mean_wait(lateness, index, parts),
+                    last[index],
+                ),
+                caused_s=None if late[index] is None else int(caused_ns[index]) / 1e9 / parts,
             )
             for index, member in enumerate(chosen)
         }
         rows = tuple(placed.get(id(member), member.row) for member in members)
         kinds = list(self._kinds)
-        paths = [member.path for member in members]
         sizes = [member.world_size for member in members]
-        return Fleet(
+        fleet = Fleet(
             ranks=rows,
             skew=_build_skew_rows(matched, kinds, [member.row.label for member in chosen], parts),
-            straggler=_find_straggler(rows, len(lateness.steps)),
+            straggler=find_straggler([placed[id(member)] for member in chosen], lateness),
             step_spread=_compute_spread([row.step_s for row in rows]),
             notes=collect_fleet_notes(rows, paths, sizes, matched, kinds, clocks),
             grid=_build_grid(chosen, lateness),
+            timings=build_timings(matched, kinds, keys, parts, [member.host for member in chosen]),
+            exchange=build_exchange_map(
+                {member.row.rank: member.exchanges for member in chosen if member.row.rank is not None}
+            ),
         )
+        return ReducedJob(paths, fleet, transfers)
 
     def _write_rows(self, member: FleetMember, rows: Iterable[Ints]) -> None:
         self._spool.seek(member.first * 8)
@@ -250,18 +301,6 @@ def _build_skew_rows(
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.wait_s, row.name, row.group)))
-
-
-def _find_straggler(rows: Sequence[RankRow], steps: int) -> str:
-    """The label of the rank that comes latest, if it stands out from the middle one and often is the last; else ""."""
-    late = [(row.late_s, row) for row in rows if row.late_s is not None]
-    if len(late) < 2:
-        return ""
-    most, row = max(late, key=lambda pair: pair[0])
-    middle = statistics.median(seconds for seconds, _ in late)
-    often = 1.0 if steps < _FEW_STEPS else _OFTEN
-    by_chance = row.last_share is not None and row.last_share < often
-    return row.label if most - middle > _STANDS_OUT * row.step_s and not by_chance else ""
 
 
 def _compute_spread(steps: Sequence[float]) -> float | None:

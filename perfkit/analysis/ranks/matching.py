@@ -9,6 +9,7 @@ from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.clocks import RankClock, align_clocks, assign_common_numbers
 from perfkit.analysis.ranks.skew import MatchedCollectives, reduce_collectives
 from perfkit.analysis.ranks.slots import CollectiveRows, Slots, Source
+from perfkit.analysis.trace.collective_rows import MessageKey
 from perfkit.trace.model import NONE, Ints
 
 
@@ -39,7 +40,7 @@ class SharedCollectives(NamedTuple):
 def find_shared_collectives(ranks: Sequence[Arrivals]) -> SharedCollectives:
     """The collectives at which ranks meet."""
     kinds: dict[CollectiveKind, int] = {}
-    rows = [build_collective_rows(arrivals, kinds) for arrivals in ranks]
+    rows = [build_collective_rows(arrivals, kinds, {}) for arrivals in ranks]
     matching = match_collectives(rows.__getitem__, rows.__setitem__, len(rows))
     counted = np.append(matching.matched.counted, False)
     numbers = []
@@ -50,8 +51,11 @@ def find_shared_collectives(ranks: Sequence[Arrivals]) -> SharedCollectives:
     return SharedCollectives(tuple(numbers), tuple(offsets))
 
 
-def build_collective_rows(arrivals: Arrivals, kinds: dict[CollectiveKind, int]) -> CollectiveRows:
-    """The rows of a rank; `kinds` numbers those of all ranks, and grows."""
+def build_collective_rows(
+    arrivals: Arrivals, kinds: dict[CollectiveKind, int], messages: dict[MessageKey, int]
+) -> CollectiveRows:
+    """The rows of a rank; `kinds` and `messages` number those of all ranks, and grow."""
+    sizes = np.asarray([*(messages.setdefault(key, len(messages)) for key in arrivals.messages), NONE], np.int64)
     numbers = np.asarray([kinds.setdefault(kind, len(kinds)) for kind in arrivals.kinds], np.int64)
     return CollectiveRows(
         numbers[arrivals.kind] if len(arrivals) else arrivals.step,
@@ -60,4 +64,6 @@ def build_collective_rows(arrivals: Arrivals, kinds: dict[CollectiveKind, int]) 
         arrivals.elements,
         arrivals.start_ns,
         arrivals.end_ns,
+        np.full(len(arrivals), NONE) if arrivals.message is None else sizes[arrivals.message],
+        arrivals.end_ns - arrivals.start_ns if arrivals.exposed_ns is None else arrivals.exposed_ns,
     )

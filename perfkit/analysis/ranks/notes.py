@@ -86,9 +86,14 @@ def _check_matching(
             f"{format_seconds(CLOCK_ERROR_NS / 1e9)}) their ranks do not overlap, so they do not match"
         )
         yield make_note("ranks.apart", text, collectives=int(matched.apart.sum()))
-    used = np.unique(matched.kind[matched.counted]).tolist()
-    if any(not kinds[kind].group for kind in used):
-        yield make_note("ranks.no_groups", "process groups not recorded: all ranks are assumed to be in one")
+    counted = np.bincount(matched.kind[matched.counted], minlength=len(kinds))
+    unnamed = sum(count for count, about in zip(counted.tolist(), kinds, strict=False) if not about.group)
+    if unnamed:
+        text = (
+            f"{unnamed} of {int(counted.sum())} collectives do not name their process group: all ranks are assumed to "
+            "be in it"
+        )
+        yield make_note("ranks.no_groups", text, collectives=unnamed)
 
 
 def _count_partial(matched: MatchedCollectives, kind: int) -> int:

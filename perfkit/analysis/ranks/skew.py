@@ -30,6 +30,10 @@ class MatchedCollectives:
         latest: index of the rank that came last.
         wait_ns: mean time that the ranks waited for the last one; `worst_ns` the longest.
         longest_ns: its duration on the rank that came first.
+        transfer_ns: its duration on the rank that came last, which waits for nobody.
+        margin_ns: how long all others waited for the last one alone.
+        start_skew_ns, end_skew_ns: on corrected clocks, from the first rank to begin (end) until the last.
+        message: of each slot, NONE where unknown.
     """
 
     kind: Ints
@@ -42,6 +46,11 @@ class MatchedCollectives:
     wait_ns: NDArray[np.float64]
     worst_ns: Ints
     longest_ns: Ints
+    transfer_ns: Ints
+    margin_ns: Ints
+    start_skew_ns: Ints
+    end_skew_ns: Ints
+    message: Ints
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -54,7 +63,9 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
     fewest, most = np.full(size, _NEVER), np.full(size, _UNSET)
     last_start, first_end = np.full(size, _UNSET), np.full(size, _NEVER)
     shortest, longest, total = np.full(size, _NEVER), np.full(size, _UNSET), np.zeros(size, np.float64)
-    latest = np.full(size, NONE, np.int64)
+    second = np.full(size, _NEVER)
+    first_start, last_end = np.full(size, _NEVER), np.full(size, _UNSET)
+    latest, message = np.full(size, NONE, np.int64), np.full(size, NONE, np.int64)
     for rank in range(ranks):
         rows = source(rank)
         slot = slots.find_slots(rows)
@@ -67,7 +78,11 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
         most[slot[recorded]] = np.maximum(most[slot[recorded]], rows.elements[recorded])
         last_start[slot] = np.maximum(last_start[slot], rows.start_ns - offset)
         first_end[slot] = np.minimum(first_end[slot], rows.end_ns - offset)
+        first_start[slot] = np.minimum(first_start[slot], rows.start_ns - offset)
+        last_end[slot] = np.maximum(last_end[slot], rows.end_ns - offset)
+        message[slot] = np.maximum(message[slot], rows.message)
         latest[slot] = np.where(duration < shortest[slot], rank, latest[slot])
+        second[slot] = np.minimum(second[slot], np.maximum(duration, shortest[slot]))
         shortest[slot] = np.minimum(shortest[slot], duration)
         longest[slot] = np.maximum(longest[slot], duration)
         total[slot] += duration
@@ -86,6 +101,11 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
         wait_ns=total / np.maximum(present, 1) - shortest,
         worst_ns=longest - shortest,
         longest_ns=longest,
+        transfer_ns=shortest,
+        margin_ns=np.where(several, second, shortest) - shortest,
+        start_skew_ns=last_start - first_start,
+        end_skew_ns=last_end - first_end,
+        message=message,
     )
 
 
@@ -96,3 +116,10 @@ def compute_lateness(rows: CollectiveRows, slots: Slots, matched: MatchedCollect
     if not used.any():
         return None
     return int((matched.longest_ns[slot] - (rows.end_ns - rows.start_ns))[used].sum())
+
+
+def sum_margins(matched: MatchedCollectives, ranks: int) -> NDArray[np.float64]:
+    """The time that all others waited for each rank alone, in ns."""
+    used = np.flatnonzero(matched.counted)
+    sums: NDArray[np.float64] = np.bincount(matched.latest[used], matched.margin_ns[used], ranks)
+    return sums

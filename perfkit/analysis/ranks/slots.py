@@ -9,7 +9,7 @@ from perfkit.trace.model import NONE, Ints
 
 
 class CollectiveRows(NamedTuple):
-    """The collectives of one rank; `kind` numbers the kinds of all ranks. See `Arrivals`."""
+    """The collectives of one rank; `kind` and `message` number those of all ranks. See `Arrivals`."""
 
     kind: Ints
     step: Ints
@@ -17,6 +17,8 @@ class CollectiveRows(NamedTuple):
     elements: Ints
     start_ns: Ints
     end_ns: Ints
+    message: Ints
+    exposed_ns: Ints
 
 
 Source = Callable[[int], CollectiveRows]

@@ -34,6 +34,7 @@ from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summariz
 from perfkit.analysis.trace.time.queue_length import build_queue_series, measure_stream_queues
 from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
 from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
@@ -149,6 +150,7 @@ def analyze_with_details(
         ),
         rank=trace.rank,
         world_size=trace.world_size,
+        host=find_host(trace),
         device=device.kind,
         device_name=name,
         device_basis=_describe_basis(device.name, device_name),

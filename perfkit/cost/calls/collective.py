@@ -28,6 +28,17 @@ class CollectiveType(StrEnum):
     BARRIER = "barrier"
 
 
+# In these no rank is done before the last one has come: they show waiting, and they end together. A broadcast's root
+# need not wait for anyone, nor may the sender of a message.
+SYNCHRONIZING = (
+    CollectiveType.ALL_REDUCE,
+    CollectiveType.ALL_GATHER,
+    CollectiveType.REDUCE_SCATTER,
+    CollectiveType.ALL_TO_ALL,
+    CollectiveType.BARRIER,
+)
+
+
 class Message(NamedTuple):
     """A collective's message: its bytes as counted by nccl-tests, and the factor of its bus bandwidth."""
 

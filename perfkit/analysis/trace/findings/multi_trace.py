@@ -35,7 +35,7 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
         details=(_IN_COMMUNICATION,),
         action="Give every rank equal work (batch, sequence lengths, experts); if it already has, check its clocks, "
         "temperature and neighbors (nvidia-smi -q -d PERFORMANCE,CLOCK).",
-        gain_s=slow.late_s,
+        gain_s=slow.late_s if slow.caused_s is None else slow.caused_s,
         not_simulated_reason=_NOT_SIMULATED,
         figures={"late_s": slow.late_s, "compute_s": slow.compute_s},
     )

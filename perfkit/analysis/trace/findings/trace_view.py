@@ -31,6 +31,7 @@ ALLOCATIONS = "allocations"
 FETCHING = "fetching data"
 QUEUED = "idle with work queued"
 COMMUNICATION = "communication"
+TRANSFERS = "transfers"  # of communication, the part that is not waiting for other ranks
 COPIES = "copies"
 NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMUNICATION, COPIES})
 

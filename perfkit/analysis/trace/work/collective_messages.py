@@ -67,6 +67,18 @@ def find_recorded_numbers(ops: Ops, events: Ints, row: Ints) -> Ints:
     return numbers
 
 
+def find_recorded_splits(ops: Ops, events: Ints, row: Ints) -> Ints:
+    """For each event, of the op in `row`, the index of the statement with the parts of its message; NONE without."""
+    has = np.asarray([*(bool(stated.sent_splits or stated.received_splits) for stated in ops.trace.statements), False])
+
+    def select(stated: Ints) -> Ints:
+        return np.where(has[stated], stated, NONE).astype(np.int64)
+
+    own, of_op = select(ops.trace.stated[events]), select(ops.trace.stated[ops.event])
+    splits: Ints = np.where(own == NONE, _find_nearest(ops, row, of_op), own)
+    return splits
+
+
 def _find_nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
     """The value of the op in each row, or of the innermost of those around it that has one; NONE where none has."""
     of_op, parent = np.append(value, NONE), np.append(ops.parent, NONE)

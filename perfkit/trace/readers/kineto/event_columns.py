@@ -273,4 +273,5 @@ def _make_collective(args: EventArgs) -> CollectiveRecord:
         text(args.group),
         text(args.group_text),
         parse_numbers.parse_size(args.group_size),
+        parse_numbers.parse_list(args.group_ranks),
     )

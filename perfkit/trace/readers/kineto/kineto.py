@@ -56,7 +56,11 @@ class EventArgs(msgspec.Struct, gc=False):
     group: Anything = msgspec.field(name="Process Group Name", default=None)
     group_text: Anything = msgspec.field(name="Process Group Description", default=None)
     group_size: Anything = msgspec.field(name="Group size", default=None)
+    group_ranks: Anything = msgspec.field(name="Process Group Ranks", default=None)
+    sent_splits: Anything = msgspec.field(name="In split size", default=None)
+    received_splits: Anything = msgspec.field(name="Out split size", default=None)
     number: Anything = msgspec.field(name="Seq", default=-1)
+    exchange_id: Anything = msgspec.field(name="Comms Id", default=-1)
     graph_node: Anything = msgspec.field(name="graph node id", default=0)
     wait_on_stream: Anything = -1
     event_record: Anything = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)

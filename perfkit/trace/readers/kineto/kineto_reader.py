@@ -145,6 +145,7 @@ def _build_trace(text: TraceText, splitter: EventSplitter, collection: TraceColl
         rank=rank,
         world_size=around.world_size,
         group_sizes=around.group_sizes,
+        job=around.job,
         properties=around.properties,
         base_ns=around.base_ns,
         devices=around.devices,

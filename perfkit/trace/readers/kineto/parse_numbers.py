@@ -58,6 +58,16 @@ def parse_size(value: Any) -> int:
     return number if 0 <= number <= _MOST else NONE
 
 
+def parse_list(value: Any) -> tuple[int, ...]:
+    """Parse a list of sizes or ranks, or its text (`[0, 1]`); empty where one is invalid or left out (`...`)."""
+    if isinstance(value, list):
+        parts = [bytes(part).decode("ascii", "replace") for part in value]
+    else:
+        parts = value.strip("[] ").split(",") if isinstance(value, str) else []
+    numbers = tuple(parse_size(part.strip()) for part in parts if part)
+    return () if NONE in numbers else numbers
+
+
 def parse_integers(values: Callable[[], Iterable[Any]], count: int) -> Ints:
     """`count` identifiers as a column. `values` is called again if one of them is not a plain 64-bit integer."""
     try:

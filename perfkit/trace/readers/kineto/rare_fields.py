@@ -27,9 +27,7 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
     if uncategorized:
         rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))
     if uncategorized or (rows["collective"] != NONE).any():
-        for row in [
-            row for row, event_args in enumerate(args) if event_args.number != NONE or event_args.accessed != NONE
-        ]:
+        for row in [row for row, event_args in enumerate(args) if _has_statement(event_args)]:
             rows["stated"][row] = tables.stated[_make_statement(args[row])]
     replayed = find_rows(rows, tables, *_DEVICE)
     if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
@@ -65,10 +63,25 @@ def find_rows(rows: dict[str, NDArray[Any]], tables: TraceTables, *cats: str) ->
     return which
 
 
+def _has_statement(args: EventArgs) -> bool:
+    return (
+        args.number != NONE or args.accessed != NONE or args.exchange_id != NONE or args.sent_splits not in (None, "[]")
+    )
+
+
+# A collective's id is a hash. So many bits of it tell apart those of a kind in a step.
+_ID_BITS = 24
+
+
 def _make_statement(args: EventArgs) -> EventStatement:
-    flops = parse_numbers.parse_integer(args.model_flops)
+    flops, number = parse_numbers.parse_integer(args.model_flops), parse_numbers.parse_integer(args.number)
+    if number == NONE and args.exchange_id != NONE:
+        number = parse_numbers.parse_integer(args.exchange_id) & ((1 << _ID_BITS) - 1)
     return EventStatement(
         flops if flops != NONE else parse_numbers.parse_integer(args.flops),
         parse_numbers.parse_size(args.accessed),
-        parse_numbers.parse_integer(args.number),
+        number,
+        "",
+        parse_numbers.parse_list(args.sent_splits),
+        parse_numbers.parse_list(args.received_splits),
     )

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
 import msgspec
 
@@ -38,6 +39,7 @@ class TraceMetadata:
     rank: int | None = None
     world_size: int | None = None
     group_sizes: tuple[int, ...] = ()
+    job: str = ""
     properties: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
@@ -56,6 +58,7 @@ def read_trace_metadata(text: bytes) -> TraceMetadata:
         rank=_parse_natural(place.get("rank")),
         world_size=_parse_natural(place.get("world_size")),
         group_sizes=_collect_group_sizes(place.get("pg_config")),
+        job=_describe_job(place),
         properties=_collect_properties(members) | _describe_sizes(devices),
         complete=complete,
     )
@@ -106,6 +109,19 @@ def _collect_group_sizes(value: object) -> tuple[int, ...]:
     groups = [group for group in value if isinstance(group, dict)] if isinstance(value, list) else []
     sizes = {size for group in groups if (size := _parse_natural(group.get("pg_size"))) is not None}
     return tuple(sorted(sizes))
+
+
+def _describe_job(place: dict[str, Any]) -> str:
+    """What is equal for all ranks of a job: its world size, backend and versions, and the group of all ranks."""
+    size, groups = _parse_natural(place.get("world_size")), place.get("pg_config")
+    if size is None:
+        return ""
+    of_all = [
+        [group.get("pg_name"), group.get("ranks")]
+        for group in (groups if isinstance(groups, list) else [])
+        if isinstance(group, dict) and _parse_natural(group.get("pg_size")) == size
+    ]
+    return msgspec.json.encode([size, place.get("backend"), place.get("nccl_version"), of_all[:1]]).decode()
 
 
 def _map_devices(value: object) -> dict[int, str]:

@@ -20,6 +20,8 @@ def rows(ends: list[int], clock: int = 0, duration: int = 1000) -> CollectiveRow
         np.full(count, NONE),
         end - duration,
         end,
+        np.full(count, NONE),
+        np.full(count, duration),
     )
 
 
@@ -77,6 +79,8 @@ def test_ranks_whose_profilers_lost_records_are_compared_as_if_they_had_not(seed
             np.full(int(kept.sum()), NONE),
             (ends - durations[rank] + clocks[rank])[kept],
             (ends + clocks[rank])[kept],
+            np.full(int(kept.sum()), NONE),
+            durations[rank][kept],
         )
         for rank, kept in enumerate(present)
     ]

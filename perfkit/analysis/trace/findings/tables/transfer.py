@@ -20,13 +20,27 @@ EXPOSED = FindingKind(
     f"Communication that no compute overlaps takes {_LEAST} of the step.",
     "Overlap it with `bucket_cap_mb` and `gradient_as_bucket_view` of DDP, prefetching of FSDP or `async_op=True`, or "
     "accumulate more microbatches.",
-    "The exposed time, which may include waiting for a straggler.",
+    "The exposed time, without what is known to be waiting for other ranks.",
+)
+BUBBLE = FindingKind(
+    "comm.bubble",
+    GAIN,
+    f"Messages of pipeline stages wait for another stage for {_LEAST} of the step.",
+    "Use more microbatches, a schedule with less bubble, and stages of equal time.",
+    "The exposed time beyond the shortest of equal messages.",
+)
+WAITING = FindingKind(
+    "comm.waiting",
+    GAIN,
+    f"Collectives of a single trace wait for other ranks for {_LEAST} of the step.",
+    "Analyze the traces of all ranks together: they show which rank is late.",
+    "The exposed time beyond the shortest of equal calls.",
 )
 SLOW_LINK = FindingKind(
     "comm.slow_link",
     GAIN,
     f"Messages of {LARGE_MESSAGE_BYTES >> 20} MiB or more reach less than {format_percent(BUS_SHARE, 0)} of the "
-    "bandwidth measured between as many ranks, else of the link's.",
+    "bandwidth measured between as many ranks, else of the link's; from the last arrival, else in the shortest call.",
     "Check the path with nccl-tests and `NCCL_DEBUG=INFO`; on CPUs, leave cores to the backend's threads.",
     "The exposed time beyond the transfer time at link bandwidth.",
 )
@@ -56,6 +70,7 @@ COPIES = FindingKind(
 
 RULES = (
     Rule(transfer.find_exposed_communication, TraceView, About.STEP, (EXPOSED,)),
+    Rule(transfer.find_waiting, TraceView, About.STEP, (BUBBLE, WAITING)),
     Rule(transfer.find_slow_link, TraceView, About.STEP, (SLOW_LINK,)),
     Rule(transfer.find_small_messages, TraceView, About.STEP, (SMALL_MESSAGES,)),
     Rule(transfer.find_pageable_copies, TraceView, About.STEP, (PAGEABLE,)),

@@ -1,0 +1,72 @@
+"""Groups traces by job: a rank has one trace in a job."""
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+
+class TraceOrigin(NamedTuple):
+    """What tells the jobs of traces apart.
+
+    `job` is what the file states of its job, equal for all ranks (world size, process group of all ranks, versions);
+    empty without. `start_ns` and `end_ns` are by the clock of its host.
+    """
+
+    path: str
+    rank: int | None
+    job: str
+    start_ns: int
+    end_ns: int
+
+
+def group_jobs(origins: Sequence[TraceOrigin]) -> list[list[int]]:
+    """The traces of each job by index, the job with most ranks first.
+
+    Traces whose files state different jobs are of different ones. Where ranks still occur several times, those in one
+    folder, of one name but for the rank, or recorded at the same time belong together. Copies of a trace stay in its
+    job.
+    """
+    stated: dict[str, list[int]] = {}
+    for index, origin in enumerate(origins):
+        stated.setdefault(origin.job, []).append(index)
+    unknown = stated.pop("", [])
+    if len(stated) == 1:
+        next(iter(stated.values())).extend(unknown)
+    elif unknown:
+        stated[""] = unknown
+    jobs = [sorted(job) for members in stated.values() for job in _split_recordings(origins, sorted(members))]
+    return sorted(jobs, key=lambda job: (-len(job), job))
+
+
+def _split_recordings(origins: Sequence[TraceOrigin], members: Sequence[int]) -> list[list[int]]:
+    first: dict[tuple[int | None, int, int], int] = {}
+    copies: dict[int, list[int]] = {}
+    for index in members:
+        origin = origins[index]
+        chosen = first.setdefault((origin.rank, origin.start_ns, origin.end_ns), index)
+        copies.setdefault(chosen if origin.rank is not None else index, []).append(index)
+    groups = {index: [index] for index in copies}
+    numbers = [origins[index].rank for index in groups if origins[index].rank is not None]
+    if len(set(numbers)) == len(numbers):
+        return [list(members)]
+    for one, other in sorted(combinations(groups, 2), key=lambda pair: _compare(origins[pair[0]], origins[pair[1]])):
+        joined, added = groups[one], groups[other]
+        ranks = [origins[index].rank for index in (*joined, *added) if origins[index].rank is not None]
+        if joined is not added and len(set(ranks)) == len(ranks):
+            joined.extend(added)
+            groups.update(dict.fromkeys(added, joined))
+    distinct = {id(group): group for group in groups.values()}
+    return [[copy for index in group for copy in copies[index]] for group in distinct.values()]
+
+
+def _compare(one: TraceOrigin, other: TraceOrigin) -> tuple[bool, bool, int]:
+    """How unlikely two traces are of one job: other folders, other names, and the time between them in ns."""
+    paths = PurePosixPath(one.path), PurePosixPath(other.path)
+    gap_ns = max(0, max(one.start_ns, other.start_ns) - min(one.end_ns, other.end_ns))
+    names = [
+        path.name if origin.rank is None else re.sub(rf"(?<!\d)0*{origin.rank}(?!\d)", "", path.name, count=1)
+        for path, origin in zip(paths, (one, other), strict=True)
+    ]
+    return paths[0].parent != paths[1].parent, names[0] != names[1], gap_ns
