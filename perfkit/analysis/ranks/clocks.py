@@ -138,7 +138,7 @@ def _assign_known_numbers(rows: _KnownCollectives, before: _KnownCollectives) ->
     same = theirs[at] == codes
     together = (rows.start_ns <= before.end_ns[at]) & (before.start_ns[at] <= rows.end_ns)
     complete = _mask_complete_steps(rows.step, before.step, same & together)
-    right = same & (complete | (np.abs(before.end_ns[at] - rows.end_ns) <= CLOCK_ERROR_NS))
+    right = same & (complete | _is_nearest(before.end_ns, at, rows.end_ns))
     if right.all():
         return rows
     unsure = np.flatnonzero(~right)
@@ -160,6 +160,17 @@ def _mask_complete_steps(step: Ints, before: Ints, met: NDArray[np.bool_]) -> ND
     theirs = np.searchsorted(ordered, steps, side="right") - np.searchsorted(ordered, steps, side="left")
     complete: NDArray[np.bool_] = ((mine == theirs) & (np.bincount(of, met, len(steps)) == mine))[of]
     return complete
+
+
+def _is_nearest(known_ns: Ints, at: Ints, ends_ns: Ints) -> NDArray[np.bool_]:
+    """Whether the known end at `at` is within the clock error of each end, and none is nearer: short collectives follow
+    each other faster than that."""
+    distance = np.abs(known_ns[at] - ends_ns)
+    ordered = np.sort(known_ns)
+    after = np.minimum(np.searchsorted(ordered, ends_ns), len(ordered) - 1)
+    nearest = np.minimum(np.abs(ordered[after] - ends_ns), np.abs(ordered[np.maximum(after - 1, 0)] - ends_ns))
+    result: NDArray[np.bool_] = (distance <= CLOCK_ERROR_NS) & (distance == nearest)
+    return result
 
 
 def _find_nearest(known_ns: Ints, free: Ints, ends_ns: Ints) -> Ints:
