@@ -208,3 +208,13 @@ def order_categories(groups: list[list[str]]) -> list[str]:
     categories = list(dict.fromkeys(category for group in groups for category in group))
     rank = {category: place for place, category in enumerate(_FILLS)}
     return sorted(categories, key=lambda category: rank.get(category, len(rank)))
+
+
+_EVEN = "#7d848f40"
+
+
+def interpolate_color(away: float) -> str:
+    """Interpolate the color of a deviation: from blue at -1 over a transparent gray to orange at 1."""
+    end = bytes.fromhex((VERMILLION if away > 0 else BLUE)[1:] + "ff")
+    mixed = (round(even + (full - even) * abs(away)) for even, full in zip(bytes.fromhex(_EVEN[1:]), end, strict=True))
+    return f"#{bytes(mixed).hex()}"

@@ -119,13 +119,15 @@ def analyze_traces(
         if progress is not None:
             progress(_make_progress(done + 1, len(work), job, result))
     analyzed, warnings = gathered.finish(work)
-    jobs = gathered.fleet.reduce_jobs({trace.file_info.path: trace.label for trace in analyzed})
-    analyzed = _apply_transfers(analyzed, jobs)
-    fleets = [job.fleet for job in jobs if job.fleet is not None]
-    if len(jobs) > 1:
-        names = name_jobs([job.paths for job in jobs])
-        warnings.append(describe_jobs(names, [len(job.paths) for job in jobs]))
-        fleets = [replace(job.fleet, job=name) for name, job in zip(names, jobs, strict=True) if job.fleet is not None]
+    reduced = gathered.fleet.reduce_jobs({trace.file_info.path: trace.label for trace in analyzed})
+    analyzed = _apply_transfers(analyzed, reduced)
+    fleets = [job.fleet for job in reduced if job.fleet is not None]
+    if len(reduced) > 1:
+        names = name_jobs([job.paths for job in reduced])
+        warnings.append(describe_jobs(names, [len(job.paths) for job in reduced]))
+        fleets = [
+            replace(job.fleet, job=name) for name, job in zip(names, reduced, strict=True) if job.fleet is not None
+        ]
     change = None
     if others:
         before = _analyze_baseline(analyzed[0], others, TraceJob("", device, None, limits, captures=captures))

@@ -57,6 +57,7 @@ class FleetMember(NamedTuple):
     first: int
     length: int
     host: str
+    hosts_by_message: dict[MessageKey, str]
     exchanges: tuple[Exchange, ...]
     origin: TraceOrigin
 
@@ -97,6 +98,9 @@ class FleetReducer:
             first=self._values,
             length=len(arrivals),
             host=rank.host,
+            hosts_by_message={
+                (row.name, row.group, row.dtype, row.message_bytes): row.hosts for row in rank.collectives if row.hosts
+            },
             exchanges=arrivals.exchanges,
             origin=(arrivals.origin or TraceOrigin(rank.file_info.path, rank.rank, "", 0, 0))._replace(rank=rank.rank),
         )
@@ -177,7 +181,14 @@ class FleetReducer:
             step_spread=_compute_spread([row.step_s for row in rows]),
             notes=collect_fleet_notes(rows, paths, sizes, matched, kinds, clocks),
             grid=_build_grid(chosen, lateness),
-            timings=build_timings(matched, kinds, keys, parts, [member.host for member in chosen]),
+            timings=build_timings(
+                matched,
+                kinds,
+                keys,
+                parts,
+                [member.host for member in chosen],
+                {key: hosts for member in chosen for key, hosts in member.hosts_by_message.items()},
+            ),
             exchange=build_exchange_map(
                 {member.row.rank: member.exchanges for member in chosen if member.row.rank is not None}
             ),
@@ -296,8 +307,8 @@ def _build_skew_rows(
                 calls=len(mine) / parts / len(numbers),
                 wait_s=float(matched.wait_ns[mine].sum()) / 1e9 / parts / len(numbers),
                 worst_wait_s=int(matched.worst_ns[mine].max()) / 1e9,
-                latest_rank=labels[awaited],
-                latest_share=int((latest == awaited).sum()) / len(mine),
+                latest_rank=labels[awaited] if matched.wait_ns[mine].any() else "",
+                latest_share=int((latest == awaited).sum()) / len(mine) if matched.wait_ns[mine].any() else 0.0,
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.wait_s, row.name, row.group)))

@@ -1,6 +1,6 @@
 """Latency and skew of collectives of several ranks, by message."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,8 +20,12 @@ def build_timings(
     keys: Sequence[MessageKey],
     parts: int,
     hosts: Sequence[str],
+    hosts_by_message: Mapping[MessageKey, str],
 ) -> tuple[CollectiveTiming, ...]:
-    """A row per kind, group and message size, the one that takes longest first; `hosts` are those of the ranks."""
+    """A row per kind, group and message size, the one that takes longest first.
+
+    `hosts` are those of the ranks; where they are unknown, `hosts_by_message` is whether a group's ranks share one.
+    """
     used = np.flatnonzero(matched.counted)
     if not len(used):
         return ()
@@ -54,7 +58,8 @@ def build_timings(
                 start_skew_s=start,
                 end_skew_s=end,
                 bus_bandwidth=bandwidth,
-                hosts=_locate(size, int(matched.ranks[first]), hosts),
+                hosts=_locate(size, int(matched.ranks[first]), hosts)
+                or ("" if number == NONE else hosts_by_message.get(keys[number], "")),
             )
         )
     return tuple(

@@ -86,8 +86,8 @@ def apply_transfers(traces: Sequence[RankTrace], measured: Sequence[MeasuredTran
 def _bound_row(
     row: CollectiveRow, trace: RankTrace, least: Mapping[MessageKey, float], known: Mapping[MessageKey, Transfers]
 ) -> CollectiveRow:
-    key = _get_key(row)
-    if row.transfer_s is None or row.exposed_transfer_s is None or key not in least:
+    key, transfer_s, exposed_s = _get_key(row), row.transfer_s, row.exposed_transfer_s
+    if transfer_s is None or exposed_s is None or key not in least:
         return row
     parts, found = max(1, len(trace.steps)), known.get(key)
     calls = round(row.calls * parts)
@@ -102,8 +102,8 @@ def _bound_row(
     else:
         row = replace(
             row,
-            transfer_s=min(row.transfer_s, least[key] * row.calls),
-            exposed_transfer_s=min(row.exposed_transfer_s, least[key] * row.calls),
+            transfer_s=min(transfer_s, least[key] * row.calls),
+            exposed_transfer_s=min(exposed_s, least[key] * row.calls),
         )
     return _update_bandwidths(row)
 

@@ -5,10 +5,9 @@ from statistics import fmean
 
 from perfkit.core import units
 from perfkit.core.record import ExpertLoad
-from perfkit_reports.charts.diverging_colors import interpolate_color
 from perfkit_reports.charts.frame import Trace, build_axis, build_figure, escape_text, format_hover
 from perfkit_reports.document.blocks import Chart
-from perfkit_reports.palette import BLUE, VERMILLION
+from perfkit_reports.palette import BLUE, VERMILLION, interpolate_color
 
 _LEAST = 0.1  # of the mean: least range of the color scale, so that small differences show none
 

@@ -10,7 +10,6 @@ from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit.core import units
 from perfkit_reports.charts import frame
-from perfkit_reports.charts.diverging_colors import interpolate_color
 from perfkit_reports.charts.frame import (
     POINT,
     Figure,
@@ -23,7 +22,7 @@ from perfkit_reports.charts.frame import (
     format_hover,
 )
 from perfkit_reports.document.blocks import Chart
-from perfkit_reports.palette import BLUE, VERMILLION, build_legend, order_categories
+from perfkit_reports.palette import BLUE, VERMILLION, build_legend, interpolate_color, order_categories
 
 _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
@@ -33,13 +32,13 @@ _LEAST = 0.05  # of the median step: least range of the color scale, so that noi
 _Known = Mapping[str, Sequence[float | None]]
 
 
-def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]]) -> Chart:
+def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare]], block: str) -> Chart:
     """Build the chart of two ranks or more: a single rank has no straggler. `splits` are the parts of the ranks' steps
-    by label; others are split as far as their rows allow.
+    by label; others are split as far as their rows allow. `block` is the chart's id.
     """
     if len(rows) <= _LABELLED:
         return Chart(
-            id="ranks-chart",
+            id=block,
             figure=build_bars_figure(rows),
             label="Step time by rank; the table below has the same figures",
             caption="◇ straggler delay: time that others wait for the rank at collectives.",
@@ -50,7 +49,7 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
     away = _compute_deviations(known)
     far = max(_LEAST, *(abs(share) for shares in away.values() for share in shares))
     return Chart(
-        id="ranks-chart",
+        id=block,
         figure=_build_map([row.label for row in rows], known, away, far),
         label=f"Deviation of {len(rows):,} ranks from the median; the tables have the same figures",
         caption="Each column is a rank. Its color is the deviation from the median of all ranks, "

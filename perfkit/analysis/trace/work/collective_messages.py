@@ -20,7 +20,7 @@ from perfkit.cost.calls.collective import (
 from perfkit.cost.calls.dtypes import BY_NAME, UNKNOWN
 from perfkit.cost.calls.op_call import TensorArg
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Trace
+from perfkit.trace.model import NONE, Category, CollectiveRecord, Ints, Small, Trace
 from perfkit.trace.ops.ops import Ops
 from perfkit.trace.ops.signatures import parse_arguments
 
@@ -71,7 +71,7 @@ def find_recorded_splits(ops: Ops, events: Ints, row: Ints) -> Ints:
     """For each event, of the op in `row`, the index of the statement with the parts of its message; NONE without."""
     has = np.asarray([*(bool(stated.sent_splits or stated.received_splits) for stated in ops.trace.statements), False])
 
-    def select(stated: Ints) -> Ints:
+    def select(stated: Small) -> Ints:
         return np.where(has[stated], stated, NONE).astype(np.int64)
 
     own, of_op = select(ops.trace.stated[events]), select(ops.trace.stated[ops.event])

@@ -13,7 +13,7 @@ from perfkit_reports.cells import (
     make_short_cell,
     make_text_cell,
 )
-from perfkit_reports.charts import rank_step_map
+from perfkit_reports.charts import exchange_map, rank_step_map
 from perfkit_reports.document.blocks import Block, Details, Group, Section
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
@@ -142,6 +142,10 @@ def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
     if fleet is not None:
         skew = {"data": "", "sorted": "Waiting"}
         yield from make_table(f"skew{end}", "Waiting by rank", trace_columns.SKEW, fleet.skew, "collective", **skew)
+        timings = trace_columns.TIMINGS, fleet.timings
+        yield from make_table(f"timings{end}", "Latency of collectives", *timings, "kind of collective", data="")
+        if fleet.exchange is not None:
+            yield exchange_map.build_chart(fleet.exchange, f"exchange-chart{end}")
 
 
 def _list_ranks(variant: Variant) -> Sequence[_RankTimes]:

@@ -1,10 +1,14 @@
 """The ranks of a job: stragglers, and where ranks differ."""
 
+from collections.abc import Iterator, Mapping, Sequence
+
+from perfkit.analysis.model.fleet import Fleet
+from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.ranks.pipeline import build_pipeline as pipeline_of
+from perfkit_reports.charts import exchange_map, rank_step_map
 from perfkit_reports.charts import rank_charts as chart
-from perfkit_reports.charts import rank_step_map
-from perfkit_reports.document.blocks import Section
+from perfkit_reports.document.blocks import Block, Group, Section
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.pipelines import build_sections
 from perfkit_reports.subjects.tables import make_list, make_table
@@ -14,18 +18,37 @@ _ROWS = 128
 
 
 def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
-    fleet = analysis.fleet
-    if fleet is None or len(fleet.ranks) < 2:
+    """The ranks of each job, that with most ranks first."""
+    fleets = [fleet for fleet in analysis.fleets if len(fleet.ranks) > 1]
+    if not fleets:
         return None
-    slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
-    blocks = (
-        *make_list("fleet", trace_sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF),
-        chart.build_chart(fleet.ranks, {trace.label: trace.time_split for trace in analysis.traces}),
-        *(() if fleet.grid is None else rank_step_map.build_charts(fleet.grid, "rank-steps")),
-        *make_table("ranks", "Ranks, slowest first", trace_columns.RANKS, slowest, "rank", limit=_ROWS),
-        *make_table("skew", "Waits at collectives", trace_columns.SKEW, fleet.skew, "collective", sorted="Mean wait"),
+    splits = {trace.label: trace.time_split for trace in analysis.traces}
+    if len(fleets) == 1:
+        return Section("ranks", "Ranks", tuple(_build_blocks(fleets[0], splits, "")))
+    groups = (
+        Group(
+            id=f"ranks-job{place}", title=f"Job {fleet.job}", blocks=tuple(_build_blocks(fleet, splits, f"-job{place}"))
+        )
+        for place, fleet in enumerate(fleets)
     )
-    return Section("ranks", "Ranks", blocks)
+    return Section("ranks", "Ranks", tuple(groups))
+
+
+def _build_blocks(fleet: Fleet, splits: Mapping[str, Sequence[TimeShare]], end: str) -> Iterator[Block]:
+    slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
+    yield from make_list(f"fleet{end}", trace_sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF)
+    yield chart.build_chart(fleet.ranks, splits, f"ranks-chart{end}")
+    if fleet.grid is not None:
+        yield from rank_step_map.build_charts(fleet.grid, f"rank-steps{end}")
+    yield from make_table(f"ranks{end}", "Ranks, slowest first", trace_columns.RANKS, slowest, "rank", limit=_ROWS)
+    yield from make_table(
+        f"skew{end}", "Waits at collectives", trace_columns.SKEW, fleet.skew, "collective", sorted="Mean wait"
+    )
+    yield from make_table(
+        f"timings{end}", "Latency of collectives", trace_columns.TIMINGS, fleet.timings, "kind of collective"
+    )
+    if fleet.exchange is not None:
+        yield exchange_map.build_chart(fleet.exchange, f"exchange-chart{end}")
 
 
 def build_pipeline_section(analysis: TraceAnalysis) -> Section | None:
@@ -35,7 +58,7 @@ def build_pipeline_section(analysis: TraceAnalysis) -> Section | None:
         for trace in analysis.traces
         if trace.rank is not None and trace.stage_actions is not None
     }
-    rows = () if analysis.fleet is None else analysis.fleet.ranks
+    rows = [row for fleet in analysis.fleets[:1] for row in fleet.ranks]
     ahead = {row.rank: round(1e9 * (row.clock_offset_s or 0.0)) for row in rows if row.rank is not None}
     pipeline = pipeline_of(actions, ahead)
     return None if pipeline is None else next(build_sections([("the pipeline", pipeline)]))

@@ -27,7 +27,7 @@ def list_traces(analysis: TraceAnalysis) -> tuple[RankTrace, ...]:
 
 def choose_focus_trace(analysis: TraceAnalysis) -> RankTrace | None:
     """The trace to show first: the slowest rank of a job, the compared trace, or the first."""
-    labels = [analysis.fleet.straggler] if analysis.fleet else []
+    labels = [fleet.straggler for fleet in analysis.fleets]
     if analysis.difference:
         labels.insert(0, analysis.difference.after)
     by_label = {trace.label: trace for trace in analysis.traces}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow
-from perfkit.analysis.model.fleet import RankRow, SkewRow
+from perfkit.analysis.model.fleet import CollectiveTiming, RankRow, SkewRow
 from perfkit.analysis.model.launches import HostCallRow, ReplayedGraph
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
 from perfkit.core import units
@@ -87,6 +87,16 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="all calls, per step"),
     Column(
+        "Transfer",
+        lambda row: make_optional_cell(row.transfer_s, units.format_seconds, _NO_SIZE),
+        help="at most, per step: from the last rank's arrival, else calls times the shortest one",
+    ),
+    Column(
+        "Waiting",
+        lambda row: make_optional_cell(row.waiting_s, units.format_seconds, _NO_SIZE),
+        help="for other ranks, at least, per step: the time without the transfer",
+    ),
+    Column(
         "Wall time",
         lambda row: make_seconds_cell(row.wall_s),
         help="time with at least one call running, per step",
@@ -114,13 +124,13 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
     Column(
         "Algbw",
         lambda row: make_optional_cell(row.algorithm_bandwidth, units.format_bandwidth, _NO_SIZE),
-        help="algorithm bandwidth (nccl-tests): bytes / time",
+        help="algorithm bandwidth (nccl-tests): bytes / transfer time",
         weight=Weight.DETAIL,
     ),
     Column(
         "Busbw",
         lambda row: make_optional_cell(row.bus_bandwidth, units.format_bandwidth, _NO_SIZE),
-        help="bus bandwidth (nccl-tests): comparable with the link",
+        help="bus bandwidth (nccl-tests): volume / transfer time, comparable with the link",
     ),
     Column("% of link", lambda row: _make_link_share_cell(row.bus_bandwidth, row)),
 )
@@ -176,6 +186,34 @@ RANKS: tuple[Column[RankRow], ...] = (
         "Clock skew",
         lambda row: make_optional_cell(row.clock_offset_s, format_signed_seconds, _NO_SKEW),
         help="relative to the first rank's clock; corrected",
+    ),
+)
+TIMINGS: tuple[Column[CollectiveTiming], ...] = (
+    Column("Collective", lambda row: make_code_cell(row.name), numeric=False, code=True),
+    Column("Group", lambda row: make_short_cell(row.group, 32), numeric=False),
+    Column(
+        "Ranks",
+        lambda row: make_optional_cell(row.group_size, lambda value: f"{value:,.0f}", "group not recorded"),
+    ),
+    Column("Hosts", lambda row: make_text_cell(row.hosts or "unknown"), numeric=False, help="of the group's ranks"),
+    Column(
+        "Message",
+        lambda row: make_optional_cell(row.message_bytes, units.format_bytes, _NO_SIZE),
+        help="bytes per call",
+    ),
+    Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
+    Column(
+        "Latency",
+        lambda row: make_seconds_cell(row.latency_s),
+        help="mean per call, from the last rank's arrival until it leaves",
+    ),
+    Column("Longest", lambda row: make_seconds_cell(row.worst_latency_s), help="latency of the slowest call"),
+    Column("Start skew", lambda row: make_seconds_cell(row.start_skew_s), help="mean, first rank's arrival to last"),
+    Column("End skew", lambda row: make_seconds_cell(row.end_skew_s), help="mean, first rank's end to last"),
+    Column(
+        "Busbw",
+        lambda row: make_optional_cell(row.bus_bandwidth, units.format_bandwidth, _NO_SIZE),
+        help="bus bandwidth (nccl-tests) at the mean latency",
     ),
 )
 SKEW: tuple[Column[SkewRow], ...] = (

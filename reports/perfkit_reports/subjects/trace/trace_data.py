@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow, GroupChange
-from perfkit.analysis.model.fleet import RankRow, SkewRow
+from perfkit.analysis.model.fleet import CollectiveTiming, RankRow, SkewRow
 from perfkit.analysis.model.launches import DeviceLoad, GapRow, HostCallRow, Launches, ReplayedGraph, StreamQueue
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import PathRow, SimulatedChange
@@ -82,7 +82,7 @@ def build_data(analysis: TraceAnalysis) -> tuple[RawTable, ...]:
     """Build every table, empty ones included."""
     traces = list_traces(analysis)
     named = [([trace.label], trace) for trace in traces]
-    fleet, difference = analysis.fleet, analysis.difference
+    fleets, difference = analysis.fleets, analysis.difference
     devices = [([known.device_name], known) for known in list_ceilings(traces)]
     return (
         *build_cost_tables(traces, "trace"),
@@ -90,8 +90,9 @@ def build_data(analysis: TraceAnalysis) -> tuple[RawTable, ...]:
         RawTable("time", _TIME, lambda: [row for trace in traces for row in _list_time_rows(trace)]),
         RawTable("critical_path", _PATH, lambda: [row for trace in traces for row in _list_path_rows(trace)]),
         RawTable("traces", _TRACES, lambda: [_build_trace_row(trace) for trace in traces]),
-        build_plain_data("ranks", RankRow, fleet.ranks if fleet else ()),
-        build_plain_data("skew", SkewRow, fleet.skew if fleet else ()),
+        build_plain_data("ranks", RankRow, [row for fleet in fleets for row in fleet.ranks]),
+        build_plain_data("skew", SkewRow, [row for fleet in fleets for row in fleet.skew]),
+        build_plain_data("timings", CollectiveTiming, [row for fleet in fleets for row in fleet.timings]),
         build_plain_data("changes", ChangeRow, difference.changes if difference else ()),
         build_plain_data("changed_groups", GroupChange, difference.groups if difference else ()),
         build_owned_data("ceilings", Ceiling, {"device": str}, devices, lambda known: known.ceilings),

@@ -54,8 +54,8 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     subject = f"{_format_length(trace)} on {describe_device(trace)}"
     if trace.file_info.is_truncated:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
-    fleet = analysis.fleet
-    if fleet is not None and len(fleet.ranks) > 1 and fleet.straggler == trace.label:
+    fleet = next((fleet for fleet in analysis.fleets if fleet.straggler == trace.label), None)
+    if fleet is not None and len(fleet.ranks) > 1:
         subject += f" ({trace.label}, straggler of {len(fleet.ranks):,})"
     largest = sorted(list_parts(trace), key=lambda share: -share.share)[:_NAMED_PARTS]
     large = [share for share in largest if share.share >= LARGE] or largest[:1]

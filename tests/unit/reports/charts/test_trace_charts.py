@@ -147,14 +147,14 @@ def test_many_ranks_are_a_map_in_which_even_ranks_have_no_color() -> None:
     fast, slow = (bytes.fromhex(rows["step"][place][1:]) for place in (0, -1))
     assert fast[0] < fast[2]  # blue
     assert slow[0] > slow[2]  # orange
-    even = rank_charts.build_chart([rank(place) for place in range(20)], {}).figure["data"]
+    even = rank_charts.build_chart([rank(place) for place in range(20)], {}, "ranks").figure["data"]
     assert all(color == "#7d848f40" for trace in even for color in trace["marker"]["color"])
     assert "late at collectives" not in {trace["name"] for trace in even}
 
 
 def test_a_rank_that_differs_stands_out_of_a_map() -> None:
     slow = [rank(place, step_s=2.0 if place == 7 else 1.0) for place in range(20)]
-    (step,) = (trace for trace in rank_charts.build_chart(slow, {}).figure["data"] if trace["name"] == "step")
+    (step,) = (trace for trace in rank_charts.build_chart(slow, {}, "ranks").figure["data"] if trace["name"] == "step")
     assert step["marker"]["color"] == ["#d55e00ff" if place == 7 else "#7d848f40" for place in range(20)]
 
 
