@@ -14,21 +14,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from perfkit.analysis.model.fleet import LATE, STEP, WAIT, Fleet, RankRow, SkewRow, StepGrid
-from perfkit.analysis.model.time_split import (
-    COMPUTE_BOUND,
-    DATA,
-    IDLE,
-    LATENCY_BOUND,
-    MEMORY_BOUND,
-    PYTHON,
-    UNPLACED,
-)
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.clocks import RankClock
-from perfkit.analysis.ranks.exchanges import Exchange, build_exchange_map
+from perfkit.analysis.ranks.exchanges import build_exchange_map
+from perfkit.analysis.ranks.fleet_member import FleetMember, build_member, rename_member
 from perfkit.analysis.ranks.grid import MOST_ROWS, build_step_grid
-from perfkit.analysis.ranks.jobs import TraceOrigin, group_jobs
+from perfkit.analysis.ranks.jobs import group_jobs
 from perfkit.analysis.ranks.matching import build_collective_rows, match_collectives
 from perfkit.analysis.ranks.notes import collect_fleet_notes
 from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness, sum_margins
@@ -40,31 +32,7 @@ from perfkit.analysis.ranks.transfers import MeasuredTransfers, measure_transfer
 from perfkit.analysis.trace.collective_rows import MessageKey
 from perfkit.trace.model import NONE, Ints
 
-_COMPUTING = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND)
-_IDLE = (DATA, PYTHON, *IDLE)
 _COLUMNS = len(CollectiveRows._fields)
-
-
-class FleetMember(NamedTuple):
-    """A rank while others are read: its figures, and the place of its collectives in the temporary file."""
-
-    row: RankRow
-    path: str
-    world_size: int | None
-    steps: int
-    unlike: tuple[int, ...]
-    step_s: dict[int, float]
-    first: int
-    length: int
-    host: str
-    hosts_by_message: dict[MessageKey, str]
-    exchanges: tuple[Exchange, ...]
-    origin: TraceOrigin
-
-    @property
-    def order(self) -> tuple[bool, int, str, str]:
-        number = self.row.rank
-        return number is None, number or 0, self.row.label, self.path
 
 
 class ReducedJob(NamedTuple):
@@ -88,22 +56,7 @@ class FleetReducer:
     def add(self, rank: RankTrace, arrivals: Arrivals) -> None:
         """Add a rank, in any order."""
         rows = build_collective_rows(arrivals, self._kinds, self._messages)
-        member = FleetMember(
-            row=_build_rank_row(rank),
-            path=rank.file_info.path,
-            world_size=rank.world_size,
-            steps=len(rank.steps),
-            unlike=(*(step.number for step in rank.outlier_steps), *rank.unrecorded_steps),
-            step_s={step.number: step.seconds for step in rank.steps},
-            first=self._values,
-            length=len(arrivals),
-            host=rank.host,
-            hosts_by_message={
-                (row.name, row.group, row.dtype, row.message_bytes): row.hosts for row in rank.collectives if row.hosts
-            },
-            exchanges=arrivals.exchanges,
-            origin=(arrivals.origin or TraceOrigin(rank.file_info.path, rank.rank, "", 0, 0))._replace(rank=rank.rank),
-        )
+        member = build_member(rank, arrivals, self._values)
         self._write_rows(member, rows)
         self._members.append(member)
         self._values += _COLUMNS * len(arrivals)
@@ -126,7 +79,7 @@ class FleetReducer:
     def reduce_jobs(self, labels: Mapping[str, str]) -> list[ReducedJob]:
         """Reduce each job, the one with most ranks first; see `build_fleet`."""
         return [
-            self._reduce([_rename_member(member, labels) for member in members]) for members in self._group_members()
+            self._reduce([rename_member(member, labels) for member in members]) for members in self._group_members()
         ]
 
     def _reduce(self, members: Sequence[FleetMember]) -> ReducedJob:
@@ -203,28 +156,6 @@ class FleetReducer:
         self._spool.seek(member.first * 8)
         data = self._spool.read(_COLUMNS * member.length * 8)
         return CollectiveRows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))
-
-
-def _rename_member(member: FleetMember, labels: Mapping[str, str]) -> FleetMember:
-    label = labels.get(member.path, member.row.label)
-    return member if label == member.row.label else member._replace(row=replace(member.row, label=label))
-
-
-def _build_rank_row(rank: RankTrace) -> RankRow:
-    def seconds(categories: Iterable[str]) -> float:
-        return sum(part.seconds for part in rank.time_split if part.category in categories)
-
-    return RankRow(
-        label=rank.label,
-        rank=rank.rank,
-        step_s=rank.step_s,
-        compute_s=seconds(_COMPUTING),
-        communication_s=rank.overlap.communication_s,
-        exposed_communication_s=rank.overlap.exposed_communication_s,
-        idle_s=seconds(_IDLE),
-        late_s=None,
-        clock_offset_s=None,
-    )
 
 
 def _add_lateness(

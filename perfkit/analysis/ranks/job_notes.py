@@ -9,7 +9,9 @@ from perfkit.core.note import Note, make_note
 
 
 def name_jobs(paths: Sequence[Sequence[str]]) -> list[str]:
-    """A name for each job by the paths of its traces: its folder, else what begins its files' names."""
+    """A name for each job by the paths of its traces: its folder, else what begins its files' names; empty for one."""
+    if len(paths) == 1:
+        return [""]
     folders = [{PurePosixPath(path).parent.name for path in job} for job in paths]
     if len(set().union(*folders)) == sum(map(len, folders)) == len(paths):
         return [next(iter(folder)) for folder in folders]

@@ -121,5 +121,5 @@ def compute_lateness(rows: CollectiveRows, slots: Slots, matched: MatchedCollect
 def sum_margins(matched: MatchedCollectives, ranks: int) -> NDArray[np.float64]:
     """The time that all others waited for each rank alone, in ns."""
     used = np.flatnonzero(matched.counted)
-    sums: NDArray[np.float64] = np.bincount(matched.latest[used], matched.margin_ns[used].astype(np.float64), ranks)
-    return sums
+    margins: NDArray[np.float64] = matched.margin_ns[used].astype(np.float64)
+    return np.bincount(matched.latest[used], margins, ranks).astype(np.float64)
