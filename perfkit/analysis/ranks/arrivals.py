@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -125,7 +126,8 @@ def _describe_origin(trace: Trace) -> TraceOrigin | None:
     if not len(trace):
         return None
     start_ns, end_ns = trace.base_ns + int(trace.start_ns.min()), trace.base_ns + int(trace.end_ns.max())
-    return TraceOrigin(str(trace.path), trace.rank, trace.job, start_ns, end_ns)
+    content = crc32(trace.end_ns.tobytes(), crc32(trace.start_ns.tobytes()))
+    return TraceOrigin(str(trace.path), trace.rank, trace.job, start_ns, end_ns, content)
 
 
 def _find_messages(events: Ints, work: WorkAnalysis) -> tuple[tuple[MessageKey, ...], Small, Ints]:

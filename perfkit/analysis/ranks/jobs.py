@@ -11,7 +11,7 @@ class TraceOrigin(NamedTuple):
     """What tells the jobs of traces apart.
 
     `job` is what the file states of its job, equal for all ranks (world size, process group of all ranks, versions);
-    empty without. `start_ns` and `end_ns` are by the clock of its host.
+    empty without. `start_ns` and `end_ns` are by the clock of its host. `content` is equal for copies.
     """
 
     path: str
@@ -19,6 +19,7 @@ class TraceOrigin(NamedTuple):
     job: str
     start_ns: int
     end_ns: int
+    content: int = 0
 
 
 def group_jobs(origins: Sequence[TraceOrigin]) -> list[list[int]]:
@@ -41,11 +42,11 @@ def group_jobs(origins: Sequence[TraceOrigin]) -> list[list[int]]:
 
 
 def _split_recordings(origins: Sequence[TraceOrigin], members: Sequence[int]) -> list[list[int]]:
-    first: dict[tuple[int | None, int, int], int] = {}
+    first: dict[tuple[int | None, int], int] = {}
     copies: dict[int, list[int]] = {}
     for index in members:
         origin = origins[index]
-        chosen = first.setdefault((origin.rank, origin.start_ns, origin.end_ns), index)
+        chosen = first.setdefault((origin.rank, origin.content), index)
         copies.setdefault(chosen if origin.rank is not None else index, []).append(index)
     groups = {index: [index] for index in copies}
     numbers = [origins[index].rank for index in groups if origins[index].rank is not None]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,10 +62,17 @@ def parse_size(value: Any) -> int:
 def parse_list(value: Any) -> tuple[int, ...]:
     """Parse a list of sizes or ranks, or its text (`[0, 1]`); empty where one is invalid or left out (`...`)."""
     if isinstance(value, list):
-        parts = [bytes(part).decode("ascii", "replace") for part in value]
-    else:
-        parts = value.strip("[] ").split(",") if isinstance(value, str) else []
-    numbers = tuple(parse_size(part.strip()) for part in parts if part)
+        return _parse_parts(tuple(bytes(part).decode("ascii", "replace") for part in value))
+    return _parse_text(value) if isinstance(value, str) else ()
+
+
+@lru_cache(maxsize=256)  # the ranks of a group are written with each of its collectives
+def _parse_text(text: str) -> tuple[int, ...]:
+    return _parse_parts(tuple(filter(None, text.strip("[] ").split(","))))
+
+
+def _parse_parts(parts: tuple[str, ...]) -> tuple[int, ...]:
+    numbers = tuple(parse_size(part.strip()) for part in parts)
     return () if NONE in numbers else numbers
 
 

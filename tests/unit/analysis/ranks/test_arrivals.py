@@ -4,10 +4,12 @@ from pathlib import Path
 import numpy as np
 
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind, find_arrivals
+from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.gpu_traces import N, training_file
+from tests.fixtures.rank_files import Call, write_rank
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
 
 
@@ -72,6 +74,20 @@ def test_recorded_numbers_stay_true_where_a_rank_lacks_a_record(tmp_path: Path) 
     assert lacking == whole[1:]
 
 
+def test_ids_of_collectives_tell_them_apart_where_numbers_are_missing(tmp_path: Path) -> None:
+    def read_numbers(*ids: int) -> list[int]:
+        events: list[Event] = []
+        for index, number in enumerate(ids):
+            events += [collective("allreduce", 100 * index, **{"Comms Id": number}), launch(index, 100 * index + 5)]
+            events.append(kernel("ncclDevKernel_AllReduce_Sum_f32", index, 100 * index + 30, 10))
+        found: list[int] = read(write_trace(tmp_path / "trace.json.gz", events)).number.tolist()
+        return found
+
+    whole = read_numbers(2**64 - 977, 123456789012345678, 5551212)
+    assert len(set(whole)) == 3
+    assert read_numbers(123456789012345678, 5551212) == whole[1:]
+
+
 def test_without_numbers_for_all_they_are_counted(tmp_path: Path) -> None:
     assert numbered(tmp_path, 41, None, 43) == [0, 1, 2]
 
@@ -120,3 +136,19 @@ def test_arrivals_can_be_sent_to_another_process(tmp_path: Path) -> None:
     sent = pickle.loads(pickle.dumps(found))
     assert sent.kinds == found.kinds
     assert np.array_equal(sent.end_ns, found.end_ns)
+
+
+def test_with_the_work_of_the_trace_messages_and_exposed_times_are_known(tmp_path: Path) -> None:
+    calls = [
+        Call("allreduce", 1000, 500, 900),
+        Call("allreduce", 3000, 1000, 1100),
+        Call("allreduce", 1000, 2000, 2300),
+    ]
+    ops = read_ops(read_trace(write_rank(tmp_path / "rank0.json", 0, 4, [calls])))
+    found = find_arrivals(ops, analyze_with_details(ops, None).engine)
+    assert found.message is not None
+    assert found.exposed_ns is not None
+    assert [found.messages[number] for number in found.message.tolist()] == [
+        ("allreduce", "default_pg", "BFloat16", nbytes) for nbytes in (2000, 6000, 2000)
+    ]
+    assert found.exposed_ns.tolist() == [400_000, 100_000, 300_000]

@@ -95,3 +95,11 @@ def test_ranks_whose_profilers_lost_records_are_compared_as_if_they_had_not(seed
     for rank in range(members):
         mine = present[rank] & several
         assert compute_lateness(ranks[rank], slots, matched) == int((longest - durations[rank])[mine].sum())
+
+
+def test_short_collectives_follow_each_other_faster_than_clocks_are_known() -> None:
+    """Rank 1 lacks the first of eight within a millisecond: each is the one that ended when it did."""
+    ends = [10 * MS + place * MS // 10 for place in range(8)]
+    ranks = [rows([*ends, 50 * MS, 90 * MS]), rows([*ends[1:], 50 * MS, 90 * MS])]
+    assign_common_numbers(ranks.__getitem__, ranks.__setitem__, 2, [RankClock(0, 0), RankClock(0, 0)])
+    assert ranks[1].number.tolist() == list(range(1, 10))

@@ -249,6 +249,26 @@ def test_collectives_of_different_sizes_are_not_the_same() -> None:
     assert (note.id, note.figures) == ("ranks.sizes_differ", {"collectives": 1})
 
 
+def test_collectives_that_do_not_name_their_group_are_counted() -> None:
+    """Two of five were launched before the recording, and only their kernels are known."""
+    unnamed = CollectiveKind("", "", NONE, "all-reduce")
+
+    def member(number: int, late: int) -> tuple[RankTrace, Arrivals]:
+        named = came([30 * MS + late, 50 * MS, 70 * MS], [34 * MS, 54 * MS, 74 * MS])
+        before = came([10 * MS, 20 * MS], [14 * MS, 24 * MS], kind=unnamed)
+        return rank(number), Arrivals(
+            kinds=(WORLD, unnamed),
+            kind=np.asarray([0, 0, 0, 1, 1], np.int32),
+            **{
+                field: np.concatenate([getattr(named, field), getattr(before, field)])
+                for field in ("step", "number", "elements", "start_ns", "end_ns")
+            },
+        )
+
+    fleet = reduced(*(member(number, number * US) for number in range(3)))
+    assert [(note.id, note.figures) for note in fleet.notes] == [("ranks.no_groups", {"collectives": 2})]
+
+
 def test_what_ran_outside_of_steps_is_not_in_figures_per_step() -> None:
     starts, ends = [0, 10 * MS], [5 * MS, 15 * MS]
     fleet = reduced(

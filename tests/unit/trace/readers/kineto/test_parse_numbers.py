@@ -1,10 +1,17 @@
 """Identifiers and times, whatever the writer made of them."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from perfkit.trace.model import NONE
-from perfkit.trace.readers.kineto.parse_numbers import parse_exact_times, parse_integer, parse_integers, scale_times
+from perfkit.trace.readers.kineto.parse_numbers import (
+    parse_exact_times,
+    parse_integer,
+    parse_integers,
+    parse_list,
+    scale_times,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,6 +21,15 @@ from perfkit.trace.readers.kineto.parse_numbers import parse_exact_times, parse_
 )  # fmt: skip
 def test_integer(given: object, number: int) -> None:
     assert parse_integer(given) == number
+
+
+@pytest.mark.parametrize(
+    ("given", "numbers"),
+    [("[0, 5, 12]", (0, 5, 12)), ("[]", ()), ("", ()), (None, ()), ("[0, 1, ..., 63]", ()), ("[3,-1]", ()), (7, ()),
+     ([msgspec.Raw(b"4"), msgspec.Raw(b"x")], ()), ([msgspec.Raw(b"4"), msgspec.Raw(b"9")], (4, 9))],
+)  # fmt: skip
+def test_a_list_is_known_if_all_of_it_is(given: object, numbers: tuple[int, ...]) -> None:
+    assert parse_list(given) == numbers
 
 
 def test_a_column_of_identifiers() -> None:
