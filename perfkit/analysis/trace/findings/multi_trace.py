@@ -1,6 +1,7 @@
 """Rules about several traces: ranks of one job, and a trace before and after a change."""
 
 from collections.abc import Iterator
+from statistics import median
 
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
@@ -25,6 +26,10 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
     where = "" if not latest else f"; last at {format_percent(latest[0].latest_share, 0)} of {latest[0].name} calls"
     if slow.last_share is not None:
         where += f", last overall in {format_percent(slow.last_share, 0)} of steps"
+    idle = sorted(rank.idle_s for rank in fleet.ranks if rank is not slow)
+    waits_for_cpu = bool(idle) and slow.idle_s - median(idle) >= _MOST * slow.late_s
+    if waits_for_cpu:
+        compute += f"; device idle {format_seconds(slow.idle_s)} per step, others {_format_span(idle)}"
     yield Finding(
         id="ranks.straggler",
         severity="gain",
@@ -33,12 +38,27 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
         evidence=f"reaches collectives {format_seconds(slow.late_s)} per step after the first rank "
         f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{compute}",
         details=(_IN_COMMUNICATION,),
-        action="Give every rank equal work (batch, sequence lengths, experts); if it already has, check its clocks, "
-        "temperature and neighbors (nvidia-smi -q -d PERFORMANCE,CLOCK).",
+        action=_FIND_CPU_DELAY if waits_for_cpu else _EQUALIZE_WORK,
         gain_s=slow.late_s if slow.caused_s is None else slow.caused_s,
         not_simulated_reason=_NOT_SIMULATED,
-        figures={"late_s": slow.late_s, "compute_s": slow.compute_s},
+        figures={
+            "late_s": slow.late_s,
+            "compute_s": slow.compute_s,
+            **({"idle_s": slow.idle_s} if waits_for_cpu else {}),
+        },
     )
+
+
+_MOST = 0.5  # of the delay: the least that more idle time explains
+
+_EQUALIZE_WORK = (
+    "Give every rank equal work (batch, sequence lengths, experts); if it already has, check its clocks, temperature "
+    "and neighbors (nvidia-smi -q -d PERFORMANCE,CLOCK)."
+)
+_FIND_CPU_DELAY = (
+    "Its device waits for its CPU: see its idle time by cause, and check its data loading, garbage collection, cores "
+    "(numactl, taskset) and other processes on its host."
+)
 
 
 def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:

@@ -69,6 +69,17 @@ def test_a_straggler_is_named_with_what_it_costs() -> None:
     assert "500 ms" in finding.evidence
 
 
+def test_a_straggler_whose_device_idles_waits_for_its_cpu() -> None:
+    ranks = [msgspec.structs.replace(rank(number, 0.01), idle_s=0.05) for number in range(3)]
+    busy = fleet("rank 3", *ranks, msgspec.structs.replace(rank(3, 0.2), idle_s=0.1))
+    idle = fleet("rank 3", *ranks, msgspec.structs.replace(rank(3, 0.2), idle_s=0.2, caused_s=0.12))
+    (working,), (waiting,) = (collect_trace_findings((rank_trace(),), job, None) for job in (busy, idle))
+    assert "idle_s" not in working.figures
+    assert "nvidia-smi" in working.action
+    assert (waiting.gain_s, waiting.figures["late_s"], waiting.figures["idle_s"]) == (0.12, 0.2, 0.2)
+    assert "nvidia-smi" not in waiting.action
+
+
 @pytest.mark.parametrize("late", [0.001, None])
 def test_a_rank_that_is_hardly_late_or_of_unknown_lateness_is_no_straggler(late: float | None) -> None:
     assert collect_trace_findings((rank_trace(),), fleet("rank 1", rank(0, 0.0), rank(1, late)), None) == ()
