@@ -88,7 +88,8 @@ def read_passes(
         else {str(rank.trace): f"{runs.name}, rank {rank.record.rank}" for rank in runs.main.ranks}
     )
     together = next((job.fleet for job in jobs), None)
-    traces = apply_transfers(traces, [measured for job in jobs for measured in job.transfers])
+    transfers = [measured for job in jobs for measured in job.transfers]
+    traces = apply_transfers(traces, transfers, [_get_host(rank) for rank in runs.main.ranks])
     ahead_ns = _get_clock_offsets(together, actions) if len(hosts) > 1 else {}
     if together is not None and ahead_ns is None:
         together = replace(together, notes=(*together.notes, make_note("ranks.no_pipeline", _NO_CLOCK)))
@@ -102,6 +103,10 @@ def read_passes(
         pipeline=None if ahead_ns is None else _build_measured_pipeline(runs, actions, ahead_ns),
         fleet=together,
     )
+
+
+def _get_host(rank: StoredRank) -> str:
+    return "" if rank.record.environment is None else rank.record.environment.hostname
 
 
 def _list_compared_ranks(runs: VariantRuns) -> set[int]:
@@ -120,7 +125,7 @@ def _analyze_compared_rank(
         analyzed.rank_trace,
         rank=rank.record.rank,
         world_size=runs.world_size,
-        host="" if environment is None else environment.hostname,
+        host=_get_host(rank),
     )
     return trace, find_arrivals(ops, analyzed.engine)
 
@@ -165,7 +170,7 @@ def _analyze_trace(
         label=label,
         rank=rank.record.rank,
         world_size=runs.world_size,
-        host="" if environment is None else environment.hostname,
+        host=_get_host(rank),
     )
     return analyzed._replace(rank_trace=trace)
 

@@ -238,10 +238,11 @@ def _apply_transfers(traces: Sequence[RankTrace], jobs: Sequence[ReducedJob]) ->
     """The traces with what the other ranks of their job show of their collectives."""
     result = list(traces)
     for job in jobs:
-        places = [place for place, trace in enumerate(traces) if trace.file_info.path in job.paths]
-        for place, trace in zip(
-            places, apply_transfers([traces[place] for place in places], job.transfers), strict=True
-        ):
+        paths = set(job.paths)
+        places = [place for place, trace in enumerate(traces) if trace.file_info.path in paths]
+        mine = [traces[place] for place in places]
+        shown = apply_transfers(mine, job.transfers, [trace.host for trace in mine])
+        for place, trace in zip(places, shown, strict=True):
             result[place] = trace
     return tuple(result)
 

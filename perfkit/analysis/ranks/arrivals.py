@@ -127,7 +127,16 @@ def _describe_origin(trace: Trace) -> TraceOrigin | None:
         return None
     start_ns, end_ns = trace.base_ns + int(trace.start_ns.min()), trace.base_ns + int(trace.end_ns.max())
     content = crc32(trace.end_ns.tobytes(), crc32(trace.start_ns.tobytes()))
-    return TraceOrigin(str(trace.path), trace.rank, trace.job, start_ns, end_ns, content)
+    return TraceOrigin(
+        str(trace.path),
+        trace.rank,
+        trace.job,
+        start_ns,
+        end_ns,
+        content,
+        has_date=trace.base_ns > 0,
+        trace_id=trace.properties.get("trace_id", ""),
+    )
 
 
 def _find_messages(events: Ints, work: WorkAnalysis) -> tuple[tuple[MessageKey, ...], Small, Ints]:

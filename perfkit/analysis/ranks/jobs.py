@@ -11,7 +11,8 @@ class TraceOrigin(NamedTuple):
     """What tells the jobs of traces apart.
 
     `job` is what the file states of its job, equal for all ranks (world size, process group of all ranks, versions);
-    empty without. `start_ns` and `end_ns` are by the clock of its host. `content` is equal for copies.
+    empty without. `start_ns` and `end_ns` are by the clock of its host, since 1970 if `has_date`. `content` is equal
+    for copies, `trace_id` may be for all ranks of a recording.
     """
 
     path: str
@@ -20,14 +21,20 @@ class TraceOrigin(NamedTuple):
     start_ns: int
     end_ns: int
     content: int = 0
+    has_date: bool = False
+    trace_id: str = ""
+
+
+# Clocks of hosts agree better, and ranks are recorded together.
+_APART_NS = 60_000_000_000
 
 
 def group_jobs(origins: Sequence[TraceOrigin]) -> list[list[int]]:
     """The traces of each job by index, the job with most ranks first.
 
-    Traces whose files state different jobs are of different ones. Where ranks still occur several times, those in one
-    folder, of one name but for the rank, or recorded at the same time belong together. Copies of a trace stay in its
-    job.
+    Traces whose files state different jobs are of different ones, and so are those recorded a minute apart. Where ranks
+    still occur several times, those in one folder, of one name but for the rank, or recorded at the same time belong
+    together. Copies of a trace stay in its job.
     """
     stated: dict[str, list[int]] = {}
     for index, origin in enumerate(origins):
@@ -37,8 +44,36 @@ def group_jobs(origins: Sequence[TraceOrigin]) -> list[list[int]]:
         next(iter(stated.values())).extend(unknown)
     elif unknown:
         stated[""] = unknown
-    jobs = [sorted(job) for members in stated.values() for job in _split_recordings(origins, sorted(members))]
+    jobs = [
+        sorted(job)
+        for members in stated.values()
+        for recorded in _split_by_id(origins, sorted(members))
+        for together in _split_by_date(origins, recorded)
+        for job in _split_recordings(origins, together)
+    ]
     return sorted(jobs, key=lambda job: (-len(job), job))
+
+
+def _split_by_id(origins: Sequence[TraceOrigin], members: Sequence[int]) -> list[list[int]]:
+    """Traces of one id together, where several ranks share each."""
+    by_id: dict[str, list[int]] = {}
+    for index in members:
+        by_id.setdefault(origins[index].trace_id, []).append(index)
+    shared = all(len({origins[index].rank for index in same}) > 1 for same in by_id.values())
+    return list(by_id.values()) if shared and "" not in by_id else [list(members)]
+
+
+def _split_by_date(origins: Sequence[TraceOrigin], members: Sequence[int]) -> list[list[int]]:
+    if not all(origins[index].has_date for index in members):
+        return [list(members)]
+    groups: list[list[int]] = []
+    end_ns = 0
+    for index in sorted(members, key=lambda index: origins[index].start_ns):
+        if not groups or origins[index].start_ns - end_ns > _APART_NS:
+            groups.append([])
+        groups[-1].append(index)
+        end_ns = max(end_ns, origins[index].end_ns)
+    return [sorted(group) for group in groups]
 
 
 def _split_recordings(origins: Sequence[TraceOrigin], members: Sequence[int]) -> list[list[int]]:

@@ -11,10 +11,10 @@ from perfkit.analysis.ranks.step_lateness import StepLateness
 
 # A rank stands out if it comes later than the middle one by more than this share of a step.
 _STANDS_OUT = 0.01
-# And if it is the last in this share of the steps in which any rank stands out.
-_OFTEN = 2 / 3
-# In fewer steps, it must be the last in all of them, or so often that any of equal ranks rarely is.
-_FEW_STEPS, _RARELY = 6, 0.1
+# And if it is the last in this share of the steps; of few steps, of two ranks one is the last in two of three.
+_OFTEN, _FEW_STEPS = 2 / 3, 6
+# Or if any of equal ranks is as rarely the last in so many of the steps in which one stands out.
+_RARELY = 0.1
 
 
 def find_straggler(rows: Sequence[RankRow], lateness: StepLateness) -> str:
@@ -27,19 +27,19 @@ def find_straggler(rows: Sequence[RankRow], lateness: StepLateness) -> str:
         return ""
     most, index = max(late, key=lambda pair: pair[0])
     middle, least = statistics.median(seconds for seconds, _ in late), _STANDS_OUT * rows[index].step_s
+    if most - middle <= least:
+        return ""
+    often = 1.0 if len(lateness.steps) < _FEW_STEPS else _OFTEN
+    share = lateness.compute_last_shares()[index]
     known = np.where(np.isnan(lateness.late_s), -1.0, lateness.late_s)
-    # In other steps, which rank is the last tells nothing.
-    matters = known.max(axis=0, initial=-1.0) > least
-    last = (known.argmax(axis=0) == index) & matters
-    is_often = _is_often_last(int(last.sum()), int(matters.sum()), len(late))
-    return rows[index].label if most - middle > least and is_often else ""
+    standing_out = known.max(axis=0, initial=-1.0) > least
+    times = int(((known.argmax(axis=0) == index) & standing_out).sum())
+    by_chance = _compute_chance(times, int(standing_out.sum()), len(late))
+    return rows[index].label if share is None or share >= often or by_chance < _RARELY else ""
 
 
-def _is_often_last(times: int, steps: int, ranks: int) -> bool:
-    if times >= (steps if steps < _FEW_STEPS else _OFTEN * steps):
-        return True
+def _compute_chance(times: int, steps: int, ranks: int) -> float:
+    """An upper bound of the chance that any of equal ranks is the last in so many of the steps."""
     chance = 1 / ranks
-    tail = sum(
-        comb(steps, count) * chance**count * (1 - chance) ** (steps - count) for count in range(times, steps + 1)
-    )
-    return ranks * tail < _RARELY
+    tail = (comb(steps, count) * chance**count * (1 - chance) ** (steps - count) for count in range(times, steps + 1))
+    return ranks * sum(tail)

@@ -59,8 +59,10 @@ def measure_transfers(
     )
 
 
-def apply_transfers(traces: Sequence[RankTrace], measured: Sequence[MeasuredTransfers]) -> list[RankTrace]:
-    """The traces with what other ranks show of their collectives.
+def apply_transfers(
+    traces: Sequence[RankTrace], measured: Sequence[MeasuredTransfers], hosts: Sequence[str]
+) -> list[RankTrace]:
+    """The traces with what other ranks show of their collectives; `hosts` are those of all ranks, empty if unknown.
 
     Calls that were not matched transfer in at most the time of the shortest equal call on any rank.
     """
@@ -70,7 +72,6 @@ def apply_transfers(traces: Sequence[RankTrace], measured: Sequence[MeasuredTran
         for row in trace.collectives:
             if row.shortest_s is not None:
                 least[_get_key(row)] = min(row.shortest_s, least.get(_get_key(row), row.shortest_s))
-    hosts = [trace.host for trace in traces]
     return [
         replace(
             trace,

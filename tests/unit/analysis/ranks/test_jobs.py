@@ -43,6 +43,20 @@ def test_clocks_that_differ_by_hours_make_no_second_job() -> None:
     assert group(origin("t/0", 0), origin("t/1", 1, 9000), origin("t/2", 2, -9000)) == [["t/0", "t/1", "t/2"]]
 
 
+def test_traces_recorded_at_other_times_of_the_day_are_of_other_jobs() -> None:
+    dated = [
+        origin(f"t/{rank}", rank, start)._replace(has_date=True) for rank, start in enumerate((7, 9, 900, 30, 905))
+    ]
+    assert group(*dated) == [["t/0", "t/1", "t/3"], ["t/2", "t/4"]]
+
+
+def test_an_id_that_ranks_share_is_that_of_their_job() -> None:
+    shared = [origin(f"t/{rank}", rank)._replace(trace_id=name) for rank, name in enumerate("aabb")]
+    assert group(*shared) == [["t/0", "t/1"], ["t/2", "t/3"]]
+    own = [origin(f"t/{rank}", rank)._replace(trace_id=name) for rank, name in enumerate("abcd")]
+    assert group(*own) == [["t/0", "t/1", "t/2", "t/3"]]
+
+
 def test_a_copy_of_a_trace_and_one_without_a_job_belong_to_the_only_job() -> None:
     assert group(origin("t/0", 0), origin("copy/0", 0, content="t/0"), origin("t/1", 1), origin("t/2", 2, job="")) == [
         ["copy/0", "t/0", "t/1", "t/2"]

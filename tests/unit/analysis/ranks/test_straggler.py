@@ -41,6 +41,10 @@ def test_steps_in_which_nobody_stands_out_do_not_count() -> None:
     assert find([7.0, 8.0, 9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, *quiet], *[[0.0] * 6] * 2) == "rank 0"
 
 
+def test_of_two_ranks_two_long_delays_may_be_chance() -> None:
+    assert find([20.0, 0.0, 0.0, 20.0, 0.0, 0.0], [0.0, 0.1, 0.2, 0.0, 0.1, 0.1]) == ""
+
+
 def test_a_rank_that_is_late_in_every_step_is_the_straggler_and_one_that_hardly_is_not() -> None:
     assert find([3.0, 2.0], [0.0, 0.0]) == "rank 0"
     assert find([0.3, 0.2], [0.0, 0.0]) == ""
