@@ -44,7 +44,7 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
         return Simulation(FindingGains(reason=reason), {})
     asked = {key: result.change for key, result in results.items()}
     effects = _build_effects(asked, roofs, analyzed, replayed)
-    jointly = _build_effects(asked, roofs, analyzed, replayed, together=True) if keep and _differs(asked) else effects
+    jointly = _build_joint_effects(asked, effects, analyzed, replayed) if keep else effects
     alone = next(iter(effects)) if len(asked.keys() & effects.keys()) == 1 else ""
     steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analyzed.engine.parts
     before = simulate_length_s(replayed, steps)
@@ -54,7 +54,8 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
         change = apply_effect(replayed.graph, replayed.work, effect)
         gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
         if keep:
-            changed = change if jointly is effects else apply_effect(replayed.graph, replayed.work, jointly[key])
+            joint = jointly[key]
+            changed = change if joint is effect else apply_effect(replayed.graph, replayed.work, joint)
             changes[key] = compute_delta(replayed.graph, changed)
     if alone:  # all findings together are this one
         gains[ALL_FINDINGS] = gains[alone]
@@ -65,27 +66,34 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     )
 
 
-def _differs(asked: Mapping[str, Change]) -> bool:
-    """True if a change is another one in a simulation with the other ranks."""
-    return any(TRANSFERS in change.without for change in asked.values())
-
-
 def _build_effects(
-    asked: Mapping[str, Change],
-    roofs: Change,
-    analyzed: DetailedAnalysis,
-    replayed: ReplayResult,
-    *,
-    together: bool = False,
+    asked: Mapping[str, Change], roofs: Change, analyzed: DetailedAnalysis, replayed: ReplayResult
 ) -> dict[str, ChangeEffect]:
     """The effects by finding, of all at once, and of all work at its roof."""
-    built = {key: build_effect(change, analyzed, replayed, together=together) for key, change in asked.items()}
+    built = {key: build_effect(change, analyzed, replayed) for key, change in asked.items()}
     effects = {key: effect for key, effect in built.items() if effect is not None}
     if len(effects) > 1:
         effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
     if roofs and (effect := build_effect(roofs, analyzed, replayed)) is not None:
         effects[ROOFS] = effect
     return effects
+
+
+def _build_joint_effects(
+    asked: Mapping[str, Change],
+    effects: Mapping[str, ChangeEffect],
+    analyzed: DetailedAnalysis,
+    replayed: ReplayResult,
+) -> dict[str, ChangeEffect]:
+    """The same effects for a simulation with the other ranks, in which those of transfers differ."""
+    result = dict(effects)
+    for key, change in asked.items():
+        effect = build_effect(change, analyzed, replayed, together=True) if TRANSFERS in change.without else None
+        if effect is not None:
+            result[key] = effect
+    if ALL_FINDINGS in effects:
+        result[ALL_FINDINGS] = merge_effects([result[key] for key in asked if key in effects])
+    return result
 
 
 def _raise_all_to_roofs(trace: RankTrace) -> Change:

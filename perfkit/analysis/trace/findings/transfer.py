@@ -75,7 +75,7 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
 
 def find_waiting(view: TraceView) -> Iterator[RuleResult]:
     """Receives that wait for their sender; and collectives that wait for other ranks, where only one rank is known."""
-    rows = [row for row in view.trace.collectives if row.exposed_waiting_s]
+    rows = [row for row in view.trace.collectives if row.exposed_waiting_s and row.group_size != 1]
     messages = [row for row in rows if row.kind in _MESSAGES]
     if _is_notable(view, messages):
         yield _build_waiting(
@@ -85,8 +85,9 @@ def find_waiting(view: TraceView) -> Iterator[RuleResult]:
             messages,
             "Use more microbatches, stages of equal time, or another schedule (interleaved 1F1B, zero bubble).",
         )
-    collectives = [row for row in rows if row.kind not in _MESSAGES and row.transfer_basis == SHORTEST_CALL]
-    if _is_notable(view, collectives):
+    collectives = [row for row in rows if row.kind not in _MESSAGES]
+    is_alone = all(row.transfer_basis == SHORTEST_CALL for row in view.trace.collectives)
+    if is_alone and _is_notable(view, collectives):
         yield _build_waiting(
             view,
             "comm.waiting",

@@ -78,6 +78,17 @@ def test_one_rank_alone_bounds_its_transfers_by_the_shortest_equal_call(tmp_path
     assert find(analysis, "comm.slow_link") is None
 
 
+def test_waits_at_broadcasts_are_no_reason_to_ask_for_traces_that_are_there(tmp_path: Path) -> None:
+    calls = [
+        [Call("allreduce", ELEMENTS, 3000, 4000), Call("broadcast", ELEMENTS, 5000, 5000 + lasted)]
+        for lasted in (500, 3000)
+    ]
+    paths = [write_rank(tmp_path / f"rank{rank}.json", rank, 2, calls) for rank in range(2)]
+    alone, together = analyze_traces(paths[0]), analyze_traces(paths, jobs=1)
+    assert find(alone, "comm.waiting") is not None
+    assert find(together, "comm.waiting") is None
+
+
 def test_a_message_that_waits_for_its_sender_is_a_bubble(tmp_path: Path) -> None:
     """Two receives a step of 32 MiB each: 0.2 ms where the sender had come, 3.2 ms where it had not."""
     first = [Call("recv", 16 * MIB, 2000, 5200), Call("recv", 16 * MIB, 6000, 9200)]
