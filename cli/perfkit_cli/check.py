@@ -77,7 +77,7 @@ Exit codes: 0 passed (also with the verdict worse), 1 regression or failed run, 
 @click.option(
     "--fail-on",
     metavar="[fail|worse]",
-    callback=require_one_of("fail-on", ("fail", "worse")),
+    callback=require_one_of("value of --fail-on", ("fail", "worse")),
     help="Lowest failing verdict.  [default: fail]",
 )
 @click.option(

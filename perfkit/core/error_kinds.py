@@ -60,6 +60,33 @@ SKIP_REASONS = {
     "skip.teacher_classes": "The teacher and the model have different classes.",
 }
 
-ERROR_KINDS = ERRORS | SKIP_REASONS
-# The first word of the kind of a name that is not known follows: `usage.unknown_technique`.
+# What has no such name, by the first word of its kind: `usage.unknown_technique` is formed where it is raised.
 UNKNOWN_NAME = "usage.unknown_"
+_NAMED_THINGS = {
+    "attribute": "attribute of a model's configuration",
+    "command": "command of perfkit",
+    "device": "device",
+    "dtype": "dtype",
+    "engine": "engine that analyzes traces",
+    "figure": "figure of a check in a pytest marker",
+    "formula": "cost formula",
+    "function": "function in a program",
+    "goal": "goal of advice",
+    "id": "id of a finding, an error or a note",
+    "key": "key of a configuration",
+    "kind": "kind of result",
+    "launcher": "launcher",
+    "logger": "logger",
+    "option": "option for this kind of input",
+    "quantity": "quantity of a check",
+    "reason": "reason to record a trace",
+    "size": "size of a model",
+    "task": "task of a model",
+    "technique": "technique",
+    "value": "value of an option",
+    "variant": "variant",
+    "workload": "workload",
+}
+UNKNOWN_NAMES = {f"{UNKNOWN_NAME}{noun}": f"There is no such {thing}." for noun, thing in _NAMED_THINGS.items()}
+
+ERROR_KINDS = ERRORS | SKIP_REASONS | UNKNOWN_NAMES

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import NoReturn
 
+from perfkit.core.error_kinds import UNKNOWN_NAME
+
 
 class PerfkitError(Exception):
     """Anything perfkit reports to its user; the message says what was given, what was expected, what to do.
@@ -71,12 +73,15 @@ def raise_terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def make_unknown_name_error(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """Make a `UsageError` for an unknown name that proposes the nearest valid ones."""
+    """Make a `UsageError` for an unknown name that proposes the nearest valid ones.
+
+    The first word of `kind` ends its id, which `error_kinds.UNKNOWN_NAMES` lists.
+    """
     names = sorted(known)
     longer = [other for other in names if name and other.startswith(name)]  # `h100` is not a typo of `mi100`
     near = longer or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {_join_alternatives(near)}?" if near else f"expected one of {', '.join(names)}"
-    return UsageError(f"unknown {kind} {name!r}: {hint}", id=f"usage.unknown_{kind.split()[0].lower()}")
+    return UsageError(f"unknown {kind} {name!r}: {hint}", id=f"{UNKNOWN_NAME}{kind.split()[0].lower()}")
 
 
 def _join_alternatives(names: list[str]) -> str:

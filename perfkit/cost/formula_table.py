@@ -98,7 +98,7 @@ OPS = merge_families(module.OPS for module in _FAMILIES)
 MOVES = frozenset(name for name, op in OPS.items() if op.flops is Flops.MOVES) | {"aten::repeat_interleave"}
 
 # By the op's name, `mylib::rmsnorm`.
-OTHERS: Registry[Formula] = Registry("cost formula", "perfkit.formulas", {})
+OTHERS: Registry[Formula] = Registry("formula", "perfkit.formulas", {})
 
 # What a formula raises for arguments that its op would refuse, which only a damaged or foreign trace holds: too few
 # arguments or dimensions, lists of unequal length, a stride of 0.

@@ -12,7 +12,7 @@ import pytest
 from perfkit.analysis.model import estimate
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.check.judge.result import VERDICT_MEANINGS, Verdict
-from perfkit.core.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS
+from perfkit.core.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS, UNKNOWN_NAME, UNKNOWN_NAMES
 from perfkit.core.note import Note, has_note, make_note
 from perfkit.core.note_kinds import NOTE_KINDS, NOTES_BY_SUBJECT
 from perfkit_cli.pages.ids_page import format_ids_page
@@ -42,11 +42,11 @@ def test_ids_are_unique_and_well_formed() -> None:
     assert [id for id, count in Counter(ids).items() if count > 1] == []
     assert [id for id in ids if not re.fullmatch(r"[a-z]+(_[a-z]+)*\.[a-z0-9]+(_[a-z0-9]+)*", id)] == []
     assert len(NOTE_KINDS) == sum(len(kinds) for kinds in NOTES_BY_SUBJECT.values())
-    assert len(ERROR_KINDS) == len(ERRORS) + len(SKIP_REASONS)
+    assert len(ERROR_KINDS) == len(ERRORS) + len(SKIP_REASONS) + len(UNKNOWN_NAMES)
 
 
 def test_every_listed_id_is_used(strings: set[str]) -> None:
-    assert sorted({*NOTE_KINDS, *ERROR_KINDS} - strings) == []
+    assert sorted({*NOTE_KINDS, *ERROR_KINDS} - UNKNOWN_NAMES.keys() - strings) == []
 
 
 def test_every_id_of_an_error_or_a_skip_is_listed(strings: set[str]) -> None:
@@ -54,6 +54,31 @@ def test_every_id_of_an_error_or_a_skip_is_listed(strings: set[str]) -> None:
     used = {text for text in strings if re.fullmatch(rf"({'|'.join(families)})\.[a-z_]*[a-z]", text)}
     files = {text for text in used if text.endswith((".json", ".py"))}
     assert sorted(used - ERROR_KINDS.keys() - files) == []
+
+
+# What makes an id of the first word of its first argument, and the names of that argument within these.
+NAMERS = ("make_unknown_name_error", "require_one_of", "Registry")
+PASSED_ON = ("kind", "self.kind")
+
+
+def list_unknown_kinds() -> Iterator[str]:
+    """The first word of each kind of name that the source may not know."""
+    for folder in ("perfkit", "cli", "reports"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in NAMERS:
+                    kind = node.args[0]
+                    first = kind.values[0] if isinstance(kind, ast.JoinedStr) else kind
+                    if isinstance(first, ast.Constant):
+                        yield str(first.value).split()[0].lower()
+                    else:
+                        assert ast.unparse(kind) in PASSED_ON, f"{file.name}: no word to form an id of"
+
+
+def test_every_id_that_is_formed_of_a_kind_is_listed_and_no_other() -> None:
+    formed = {f"{UNKNOWN_NAME}{word}" for word in list_unknown_kinds()}
+    assert sorted(formed - ERROR_KINDS.keys()) == []
+    assert sorted(UNKNOWN_NAMES.keys() - formed) == []
 
 
 def test_every_word_of_a_verdict_has_a_meaning() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
 from perfkit.check.judge.result import VERDICT_MEANINGS
-from perfkit.core.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAME
+from perfkit.core.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAMES
 from perfkit.core.note_kinds import NOTES_BY_SUBJECT
 
 _INTRO = """\
@@ -18,11 +18,10 @@ Sentences change between versions; ids do not. They are in the JSON and in repor
 are the sentence's numbers by name. `perfkit findings ID` explains a finding; see [all findings](findings.md).
 
 """
-_ERRORS_INTRO = f"""\
+_ERRORS_INTRO = """\
 ## Errors
 
-`PerfkitError.id`. The first line of a message ends in it; `--json` prints `{{"error": {{"id": ..., "message": ...}}}}`.
-`{UNKNOWN_NAME}KIND` is a name that is not known, where KIND is `technique`, `workload`, `variant`, `device`, ...
+`PerfkitError.id`. The first line of a message ends in it; `--json` prints `{"error": {"id": ..., "message": ...}}`.
 """
 _SKIPS_INTRO = """\
 ## Skipped runs
@@ -51,6 +50,8 @@ def format_ids_page() -> str:
 
 def _format_sections() -> Iterator[str]:
     yield from (_ERRORS_INTRO, *_format_list(ERRORS))
+    yield "Unknown names: " + ", ".join(f"`{id}`" for id in UNKNOWN_NAMES) + "."
+    yield ""
     yield from (_SKIPS_INTRO, *_format_list(SKIP_REASONS))
     notes = (f"- {subject}: {', '.join(f'`{id}`' for id in kinds)}" for subject, kinds in NOTES_BY_SUBJECT.items())
     yield _NOTES_INTRO + "\n".join(notes)
