@@ -499,6 +499,14 @@ def test_waits_name_the_op_and_what_to_do() -> None:
     assert of(rank_trace(host_calls=(call("wait", "cudaStreamSynchronize", 3, None),)), "sync.other") is None
 
 
+def test_a_wait_for_the_shape_of_a_result() -> None:
+    waiting = (call("wait", "cudaStreamSynchronize", 2, 0.06, "aten::nonzero"),)
+    finding = of(rank_trace(host_calls=waiting), "sync.data_dependent_shape")
+    assert finding is not None
+    assert (finding.gain_s, finding.ops) == (0.06, ("aten::nonzero",))
+    assert "torch.where" in finding.action
+
+
 def test_allocations_in_the_step() -> None:
     finding = of(rank_trace(host_calls=(call("allocation", "cudaMalloc", 7, 0.05),)), "sync.device_allocation")
     assert finding is not None

@@ -70,6 +70,27 @@ def test_shapes_that_differ_are_told_by_rank(tmp_path: Path) -> None:
     assert by_rank == {"rank 0": "[4, 1024]", "rank 1": "[3, 1024]"}
 
 
+def test_calls_in_another_order_are_told_by_rank(tmp_path: Path) -> None:
+    first = dump(entry(0), entry(1, "broadcast", ended=False))
+    [finding] = analysed(tmp_path, first, dump(entry(0), entry(1, ended=False))).findings
+    assert finding.id == "collective.order"
+    assert dict(re.findall(r"(rank \d): (\w+)", finding.evidence)) == {"rank 0": "broadcast", "rank 1": "all_reduce"}
+
+
+def test_dtypes_that_differ_are_told_by_rank(tmp_path: Path) -> None:
+    other = entry(0, dtype="BFloat16", ended=False)
+    [finding] = analysed(tmp_path, dump(entry(0, ended=False)), dump(other)).findings
+    assert finding.id == "collective.dtypes"
+    assert dict(re.findall(r"(rank \d): .*?(fp32|bf16)", finding.evidence)) == {"rank 0": "fp32", "rank 1": "bf16"}
+
+
+def test_a_collective_that_all_entered_and_one_did_not_finish(tmp_path: Path) -> None:
+    [finding] = analysed(tmp_path, dump(entry(0), entry(1, ended=False)), dump(entry(0), entry(1))).findings
+    assert finding.id == "collective.unfinished"
+    assert "all_reduce 1" in finding.title
+    assert "rank 0" in finding.evidence
+
+
 def test_ranks_without_a_dump_are_told(tmp_path: Path) -> None:
     made = analysed(tmp_path, dump(entry(0, ended=False), groups={WORLD: (0, 1, 2)}))
     (note,) = made.warnings

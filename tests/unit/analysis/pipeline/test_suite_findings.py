@@ -17,7 +17,7 @@ from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.core.allocations import FailedRequest
-from perfkit.core.record import RunStatus, make_measurement
+from perfkit.core.record import Environment, RunStatus, make_measurement
 from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings
 from perfkit.store.layout import SuiteSampling
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
@@ -54,6 +54,7 @@ def told(
     ceilings: DeviceCeilings = CEILINGS,
     passes: dict[str, PassResults] | None = None,
     sampling: SuiteSampling | None = None,
+    environment: Environment = ENVIRONMENT,
     **amp: Any,
 ) -> list[Finding]:
     """Findings of the suite with fields of its baseline and its variant replaced."""
@@ -62,7 +63,7 @@ def told(
         changed(analysis.variants[0], **{"peak_allocated": make_measurement(1000, "bytes", "x"), **(base or {})}),
         changed(analysis.variants[1], **{"peak_allocated": make_measurement(1000, "bytes", "x"), **engaged, **amp}),
     )
-    return list(collect_suite_findings(variants, ENVIRONMENT, ceilings, passes, sampling))
+    return list(collect_suite_findings(variants, environment, ceilings, passes, sampling))
 
 
 def ids(found: list[Finding]) -> list[str]:
@@ -385,10 +386,10 @@ def test_gains_in_a_traced_step_that_lost_kernels_are_at_least_so_much(analysis:
     [("AVX2", "slower", True), ("AVX512", "slower", False), ("AVX2", "faster", False), (None, "slower", False)],
 )
 def test_mixed_precision_without_instructions_for_it(
-    analysis: Analysis, monkeypatch: pytest.MonkeyPatch, capability: str | None, verdict: str, told_of: bool
+    analysis: Analysis, capability: str | None, verdict: str, told_of: bool
 ) -> None:
-    monkeypatch.setitem(globals(), "ENVIRONMENT", changed(ENVIRONMENT, cpu_capability=capability))
-    found = told(analysis, difference=difference(verdict, 24.0 if verdict == "slower" else 0.5))
+    machine = changed(ENVIRONMENT, cpu_capability=capability)
+    found = told(analysis, environment=machine, difference=difference(verdict, 24.0 if verdict == "slower" else 0.5))
     slow = of(found, "dtype.software_bf16")
     assert bool(slow) == told_of
     if told_of:
