@@ -70,13 +70,13 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         else (CeilingLevel.VECTOR, CeilingLevel.MATRIX)
     )
     now = next((peak for unit in units if (peak := view.get_peak(unit, "fp32")) is not None), None)
-    higher = {
+    peaks = {
         dtype: peak
         for dtype in ("tf32", "bf16", "fp16")
         if (peak := view.get_peak(CeilingLevel.MATRIX, dtype)) is not None
     }
     evidence = f"fp32 matrix ops take {view.show_time(took)}: {list_kernels(rows)}"
-    if now is None or not higher:
+    if now is None or not peaks:
         if not is_cpu(view.trace.device):
             yield view.build_gain(
                 "gemm.fp32",
@@ -88,15 +88,17 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
                 figures={"time_s": took},
             )
         return
-    best = max(higher.values())
-    if best < HIGHER_PEAK * now:
+    # On GeForce cards TF32 is as fast as fp32 on the CUDA cores: it is not advised there.
+    higher = {dtype: peak for dtype, peak in peaks.items() if peak >= HIGHER_PEAK * now}
+    if not higher:
         return
     fastest = max(higher, key=higher.__getitem__)
+    best = higher[fastest]
     yield view.build_gain(
         "gemm.fp32",
         f"GEMMs run in fp32: {fastest} peak is {best / now:.1f}x",
         f"{evidence}; peaks: fp32 {format_flop_rate(now)}, "
-        + ", ".join(f"{dtype} {format_flop_rate(peak)}" for dtype, peak in higher.items()),
+        + ", ".join(f"{dtype} {format_flop_rate(peak)}" for dtype, peak in peaks.items()),
         _STAY_IN_FP32 if _has_reduced_products(view) else _advise_dtype(view, rows, higher),
         sum(_get_saved_s(row, now / best, view.bandwidth) for row in rows),
         basis="assumes the same share of the higher peak, capped by memory bandwidth",
@@ -105,7 +107,7 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
             tuple(Takes(row, 1 - _get_saved_s(row, now / best, view.bandwidth) / row.seconds) for row in rows)
         ),
         figures={"time_s": took, "fp32_flops_per_s": now}
-        | {f"{dtype}_flops_per_s": peak for dtype, peak in higher.items()},
+        | {f"{dtype}_flops_per_s": peak for dtype, peak in peaks.items()},
     )
 
 

@@ -130,6 +130,21 @@ def test_where_other_products_run_in_tf32_it_is_not_advised_to_allow_it(known: b
     assert "set_float32_matmul_precision" in apart.action  # convolutions take TF32 unless told otherwise
 
 
+@pytest.mark.parametrize(("tf32", "advised"), [(9.1e12, False), (11e12, False), (12e12, True)])
+def test_tf32_is_advised_only_where_its_peak_is_higher(tf32: float, advised: bool) -> None:
+    peaks = {
+        (CeilingLevel.VECTOR, "fp32"): 9.1e12,
+        (CeilingLevel.MATRIX, "tf32"): tf32,
+        (CeilingLevel.MATRIX, "bf16"): 18.2e12,
+    }
+    finding = of(ops(mm("fp32"), mm("fp32", name="aten::cudnn_convolution")), "gemm.fp32", ceilings(peaks))
+    assert finding is not None
+    assert ("set_float32_matmul_precision" in finding.action, "allow_tf32" in finding.action) == (advised, advised)
+    assert "torch.autocast(" in finding.action
+    assert finding.gain_s == pytest.approx(0.4)
+    assert finding.figures["tf32_flops_per_s"] == tf32
+
+
 @pytest.mark.parametrize("silent", [mm("tf32"), mm("bf16"), mm("fp32", 0.005), mm("fp32", phase="outside steps")])
 def test_products_on_tensor_cores_or_of_no_weight_are_left_alone(silent: Any) -> None:
     assert of(ops(silent, row("aten::x", 0.1)), "gemm.fp32") is None
