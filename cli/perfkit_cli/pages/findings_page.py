@@ -17,10 +17,10 @@ INTRO = (
     "(`simulated_s`). The summed gain (`gain_s`), the work's own saving, is the upper bound; without a "
     "simulation it is the only figure, with the reason (`not_simulated_reason`). The combined gain of all findings is "
     "shown above them: gains do not add up.",
-    "Gains below 1 % of the step are not reported. For a job of several ranks, the one with the largest potential "
-    "saving is reported; for several variants, the baseline's, with the result of the technique that follows the "
-    "advice. In a suite or a loop, gains are scaled to a timed step. A gain without a number has unknown peaks or "
-    "costs. Thresholds: `thresholds.py`.",
+    "Gains below 1 % of the step, or a tenth of what was not recorded, are not reported. For a job of several ranks, "
+    "the one with the largest potential saving is reported; for several variants, the baseline's, with the result of "
+    "the technique that follows the advice. In a suite or a loop, gains are scaled to a timed step. A gain without a "
+    "number has unknown peaks or costs. Thresholds: `thresholds.py`.",
     "Order: warnings (figures not to trust), gains by seconds, notes (limits of the figures).",
 )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from perfkit.analysis.model.replay import TouchedTime
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.core.spec import Struct
 
@@ -16,7 +17,8 @@ class Finding(Struct):
     report may share it. `severity` is `gain`, `warning` or `note`. `gain_s` is the summed time saved in the work
     itself, an upper bound (`gain_bound`: a lower bound where kernels were lost); gains are per step, in total where
     `per_step` is False. `simulated_s` is the saving in a replay of the trace; None where `not_simulated_reason` says
-    why. `evidence` is short, and `figures` are its numbers by name with unit (`time_s`, `share`), as measured or
+    why. `touched` is all time that the simulated change removes: gaps and CPU time too, so that the saving may exceed
+    `gain_s`. `evidence` is short, and `figures` are its numbers by name with unit (`time_s`, `share`), as measured or
     traced. `details` give the basis of the gain, and other traces with the same finding. `ops` are the names of the ops
     concerned, the longest first. `idle_causes` are the causes of idle time concerned (`perfkit.analysis.model.idle`).
     """
@@ -35,6 +37,7 @@ class Finding(Struct):
     ops: tuple[str, ...] = ()
     idle_causes: tuple[str, ...] = ()
     simulated_s: float | None = None
+    touched: TouchedTime | None = None
     not_simulated_reason: str = ""
     figures: dict[str, float] = {}
 

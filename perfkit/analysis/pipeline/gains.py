@@ -5,15 +5,16 @@ from typing import NamedTuple
 
 from perfkit.analysis.findings.change import Change, raise_to_roof
 from perfkit.analysis.findings.rule import About, RuleResult
-from perfkit.analysis.model.replay import FindingGains
+from perfkit.analysis.model.replay import FindingGains, TouchedTime
 from perfkit.analysis.model.step import OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.effects import build_effect
 from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
 from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, merge_effects
 from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
-from perfkit.analysis.replay.replay import ReplayResult, simulate_length_s
+from perfkit.analysis.replay.replay import ReplayResult, find_path_kinds, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
+from perfkit.analysis.replay.touched_time import measure_touched_time
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
 from perfkit.analysis.trace.findings.trace_view import TRANSFERS, TraceView, sum_above_roof_s
@@ -49,10 +50,16 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analyzed.engine.parts
     before = simulate_length_s(replayed, steps)
     gains: dict[str, float] = {}
+    touched: dict[str, TouchedTime] = {}
+    together_path: dict[str, float] = {}
     changes: dict[str, GraphDelta] = {}
     for key, effect in effects.items():
         change = apply_effect(replayed.graph, replayed.work, effect)
         gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
+        if key == ALL_FINDINGS:
+            together_path = find_path_kinds(replayed, change)
+        elif key != ROOFS:
+            touched[key] = measure_touched_time(replayed.graph, change, parts)
         if keep:
             joint = jointly[key]
             changed = change if joint is effect else apply_effect(replayed.graph, replayed.work, joint)
@@ -61,9 +68,15 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
         gains[ALL_FINDINGS] = gains[alone]
         changes |= {ALL_FINDINGS: changes[alone]} if keep else {}
     together_s, roofs_s = gains.pop(ALL_FINDINGS, None), gains.pop(ROOFS, None)
-    return Simulation(
-        FindingGains(by_finding=gains, together_s=together_s, roofs_s=roofs_s, step_s=trace.step_s), changes
+    simulated = FindingGains(
+        by_finding=gains,
+        touched=touched,
+        together_s=together_s,
+        together_path=together_path,
+        roofs_s=roofs_s,
+        step_s=trace.step_s,
     )
+    return Simulation(simulated, changes)
 
 
 def _build_effects(

@@ -10,7 +10,7 @@ from perfkit.analysis.pipeline.gains import simulate_findings
 from perfkit.analysis.ranks.joint_simulation import MOST_NODES, RankReplay
 from perfkit.analysis.replay.critical_path_segments import build_path_rows
 from perfkit.analysis.replay.graph_changes import apply_what_if
-from perfkit.analysis.replay.path_spans import build_path_spans
+from perfkit.analysis.replay.path_spans import build_path_spans, sum_path_kinds
 from perfkit.analysis.replay.rank_graph import compute_delta, extract_rank_graph
 from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
@@ -65,9 +65,10 @@ def analyze_and_replay(
     together = with_others and len(replayed.graph) <= MOST_NODES // 2
     host = None if analyzed.idle is None else analyzed.idle.host
     simulation = simulate_findings(analyzed, replayed, keep=together)
+    step_path = sum_path_kinds(path, analyzed.engine.windows.spans, analyzed.engine.parts)
     rank_trace = replace(
         rank_trace,
-        replay=replace(replayed.result, segments=build_path_rows(replayed, path, host)),
+        replay=replace(replayed.result, segments=build_path_rows(replayed, path, host), step_path=step_path),
         what_ifs=tuple(simulate_what_if(replayed, text) for text in what_ifs),
         gains=simulation.gains,
     )

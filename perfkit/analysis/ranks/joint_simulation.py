@@ -118,6 +118,7 @@ def _apply_gains(
             gains,
             by_finding={name: gain_s(name) for name in gains.by_finding},
             together_s=None if gains.together_s is None else gain_s(ALL_FINDINGS),
+            together_path={},
             roofs_s=None if gains.roofs_s is None else gain_s(ROOFS),
         )
     return replace(

@@ -10,6 +10,7 @@ from perfkit.analysis.model.time_split import COMMUNICATION, COPIES
 from perfkit.analysis.replay.critical_path import OF_EDGE, interleave_pieces
 from perfkit.analysis.replay.edges import EdgeKind
 from perfkit.analysis.replay.replay import ReplayResult
+from perfkit.analysis.trace.time.intervals import Intervals, measure_covered
 from perfkit.trace.model import NONE, Ints
 
 # The number of a kind is its place here.
@@ -70,3 +71,11 @@ def build_path_spans(replayed: ReplayResult) -> PathSpans:
         interleave_pieces(np.full(len(nodes), NONE, np.int64), thread.astype(np.int64))[some],
         interleave_pieces(np.where(runs, nodes - first, NONE), np.where(on_host, NONE, target - first))[some],
     )
+
+
+def sum_path_kinds(spans: PathSpans, windows: Intervals, parts: int) -> dict[str, float]:
+    """The seconds of the path by kind within some windows, per one of `parts`, the longest first."""
+    within_ns = measure_covered(spans.begin_ns, spans.end_ns, windows)
+    sums_ns = np.bincount(spans.kind, weights=within_ns, minlength=len(KINDS))
+    found = {KINDS[number]: float(sums_ns[number]) / 1e9 / parts for number in np.argsort(-sums_ns, kind="stable")}
+    return {kind: seconds for kind, seconds in found.items() if seconds > 0}

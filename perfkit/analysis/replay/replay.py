@@ -88,6 +88,12 @@ def simulate_what_if(replayed: ReplayResult, text: str) -> SimulatedChange:
     )
 
 
+def find_path_kinds(replayed: ReplayResult, change: ModifiedGraph) -> dict[str, float]:
+    """The seconds by kind of the critical path with a change, the longest first."""
+    times = simulate_times(replayed.graph.order, change.compute_weights(replayed.graph))
+    return _sort_longest_first(find_critical_path(replayed.graph, replayed.work, change, times).seconds)
+
+
 def _sort_longest_first(kinds: dict[str, float]) -> dict[str, float]:
     return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 

@@ -15,6 +15,7 @@ from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.findings.remedies import Remedies, choose_remedy
 from perfkit.core.units import format_percent, format_seconds
@@ -124,6 +125,17 @@ class TraceView:
     def get_share(self, time_s: float) -> float:
         return time_s / self.trace.step_s if self.trace.step_s > 0 else 0.0
 
+    @property
+    def unrecorded_share(self) -> float:
+        """The share of the step in which the device may have run work that was not recorded."""
+        return sum(part.share for part in self.trace.time_split if part.category == UNRECORDED)
+
+    @property
+    def missing_share(self) -> float:
+        """The share of the work that the trace lacks, of kernels or of time, where it matters."""
+        lost = self.trace.lost_kernels
+        return max(self.unrecorded_share, 0.0 if lost is None or not lost.matters else lost.share)
+
     def get_peak(self, level: CeilingLevel, dtype: str) -> float | None:
         """The peak rate of a unit for a dtype in FLOP/s."""
         ceiling = None if self.ceilings is None else self.ceilings.find(level, dtype)
@@ -231,7 +243,8 @@ def _get_op(row: Work) -> str:
 
 def _scale_gains(finding: Finding, factor: float) -> Finding:
     summed, simulated = (None if gain is None else gain * factor for gain in (finding.gain_s, finding.simulated_s))
-    return replace(finding, gain_s=summed, simulated_s=simulated)
+    touched = None if finding.touched is None else finding.touched.scale_by(factor)
+    return replace(finding, gain_s=summed, simulated_s=simulated, touched=touched)
 
 
 def _get_row_key(row: Work) -> str:

@@ -4,14 +4,17 @@ from typing import NamedTuple
 
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.idle import ELSEWHERE, PEERS
+from perfkit.analysis.model.replay import HOST
 from perfkit.analysis.model.step import AT_LEAST, OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.findings.tables.host import ALLOCATION, SYNCHRONIZATIONS
 from perfkit.analysis.trace.idle.host_calls import ALLOCATION as ALLOCATED
 from perfkit.analysis.trace.idle.host_calls import WAIT
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.subjects.trace.costs import compute_gain_s
 
 _ROOFS = "roofs"
+_MOSTLY = 0.5  # of the critical path
 
 
 class Improvement(NamedTuple):
@@ -35,6 +38,9 @@ _OF_TIME = {
 }
 
 
+# Ids of what shortens the work of the device alone.
+_OF_DEVICE = (_ROOFS, "comm.exposed", "copy.pageable")
+
 # Fixes that save launches in addition to kernel time, which no sum counts.
 _OF_IDS = {
     "fusion.elementwise": "fuse memory-bound ops",
@@ -51,7 +57,7 @@ def list_improvements(trace: RankTrace) -> list[Improvement]:
         return []
     summed = _list_summed(trace)
     if trace.replay is None or trace.replay.reason or (trace.gains is not None and trace.gains.reason):
-        return summed
+        return [way for way in summed if way.ids[0] not in _OF_DEVICE] if is_limited_by_cpu(trace) else summed
     gains = {} if trace.gains is None else {**trace.gains.by_finding, _ROOFS: trace.gains.roofs_s or 0.0}
     candidates = [*summed, *(Improvement(action, 0.0, (finding_id,)) for finding_id, action in _OF_IDS.items())]
     return [
@@ -59,6 +65,17 @@ def list_improvements(trace: RankTrace) -> list[Improvement]:
         for way in candidates
         if any(name in gains for name in way.ids)
     ]
+
+
+def get_cpu_path_share(trace: RankTrace) -> float:
+    """The share of the CPU on the critical path within the steps, 0 where no path is known."""
+    path = {} if trace.replay is None else trace.replay.step_path
+    return path.get(HOST, 0.0) / sum(path.values()) if path else 0.0
+
+
+def is_limited_by_cpu(trace: RankTrace) -> bool:
+    """True if most of the critical path of a device's trace is on the CPU."""
+    return not is_cpu(trace.device) and not trace.missing_device_reason and get_cpu_path_share(trace) > _MOSTLY
 
 
 def _list_summed(trace: RankTrace) -> list[Improvement]:

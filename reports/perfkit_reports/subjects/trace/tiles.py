@@ -13,9 +13,11 @@ from perfkit_reports.document.blocks import Tile
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.subjects.trace.improvements import (
     compute_saving_s,
+    get_cpu_path_share,
     get_saving_bound,
     get_simulated_roofs_s,
     has_roofs,
+    is_limited_by_cpu,
 )
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s, get_time_basis
@@ -92,7 +94,9 @@ def _make_saving_cell(trace: RankTrace) -> Cell:
     at_roofs = get_simulated_roofs_s(trace)
     if at_roofs is None:
         summed = format_bounded(units.format_seconds(saving), get_saving_bound(trace))
-        return Cell(summed, detail=f"{_format_share(saving, trace)}all kernels at their roofline")
+        path = f", critical path {units.format_percent(get_cpu_path_share(trace), 0)} CPU"
+        limit = path if is_limited_by_cpu(trace) else ""
+        return Cell(summed, detail=f"{_format_share(saving, trace)}all kernels at their roofline{limit}")
     together = trace.gains.together_s if trace.gains is not None else None
     if together is not None and together > at_roofs:
         detail = f"{_format_share(together, trace)}all fixes combined, simulated"

@@ -1,6 +1,6 @@
 """The headline of traces: the limit of the step, and the advice."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.difference.verdict import format_verdict
 from perfkit.analysis.model import time_split
@@ -14,7 +14,13 @@ from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
-from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
+from perfkit_reports.subjects.trace.improvements import (
+    Improvement,
+    get_cpu_path_share,
+    has_roofs,
+    is_limited_by_cpu,
+    list_improvements,
+)
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s
 from perfkit_reports.wording import format_bounded, format_sentence
@@ -24,6 +30,9 @@ _WORDS = {
     time_split.COPIES: "exposed copies",
     time_split.DATA: "waiting for data",
 }
+# Parts of the time split in which the CPU holds up the device, and what is not known to be work.
+_CPU_PARTS = (time_split.WAITING_FOR_CPU, time_split.DATA, time_split.IDLE_UNKNOWN, time_split.UNRECORDED)
+_NOT_BUSY = (*time_split.IDLE, time_split.UNRECORDED, time_split.DATA)
 LARGE = 0.1  # of the step: parts that are named
 _NAMED_PARTS = 2  # of these at most
 _NAMED_FILES = 3
@@ -59,7 +68,11 @@ def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
         subject += f" ({trace.label}, straggler of {len(fleet.ranks):,})"
     largest = sorted(list_parts(trace), key=lambda share: -share.share)[:_NAMED_PARTS]
     large = [share for share in largest if share.share >= LARGE] or largest[:1]
-    split = ", ".join(format_part(part, trace.time_split) for part in large)
+    split = ", ".join(
+        _list_path_limits(trace)
+        if large and large[0].category not in _CPU_PARTS and is_limited_by_cpu(trace)
+        else (format_part(part, trace.time_split) for part in large)
+    )
     best = max(list_improvements(trace), key=lambda candidate: candidate.saving_s, default=Improvement("", 0.0))
     limits = f"{subject}: {split}" if split else subject
     if best.saving_s < _LEAST_GAIN * trace.step_s or best.saving_s <= 0:
@@ -74,6 +87,20 @@ def _format_length(trace: RankTrace) -> str:
     if median_s is not None:
         return f"Mean step {length} (median {units.format_seconds(median_s)})"
     return f"Step {length}" if trace.steps else f"Trace of {length}"
+
+
+def _list_path_limits(trace: RankTrace) -> Iterator[str]:
+    """`critical path 96 % CPU`, and the largest idle part, else `device 97 % busy`.
+
+    For a trace whose time split names the device's work first, which is not what limits it.
+    """
+    yield f"critical path {units.format_percent(get_cpu_path_share(trace), 0)} CPU"
+    idle = [part for part in trace.time_split if part.category in _NOT_BUSY]
+    largest = max(idle, key=lambda part: part.share, default=None)
+    if largest is not None and largest.share >= LARGE:
+        yield format_part(largest, trace.time_split)
+    else:
+        yield f"device {units.format_percent(1 - sum(part.share for part in idle), 0)} busy"
 
 
 def list_parts(trace: RankTrace) -> Sequence[TimeShare]:

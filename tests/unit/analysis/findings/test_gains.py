@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from perfkit.analysis.model import time_split
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.core import units
 from perfkit_reports import findings
-from perfkit_reports.subjects.trace.improvements import list_improvements
+from perfkit_reports.subjects.trace.improvements import get_cpu_path_share, list_improvements
 from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures.figures import list_figures
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -106,3 +109,57 @@ def test_what_the_replay_does_not_explain_gets_the_sum_with_the_reason(tmp_path:
     (trace,) = analysis.traces
     assert trace.gains is not None
     assert (trace.gains.by_finding, trace.gains.together_s) == ({}, None)
+
+
+def _full_steps(every_us: float, busy: float, *, count: int = 25, steps: int = 2) -> list[Event]:
+    """Steps of equal products: each begins with its launch and ends before the next launch."""
+    events: list[Event] = []
+    for number in range(count * steps):
+        at = number * every_us
+        events += [
+            op("aten::mm", at, every_us * 0.9, [(64, 64), (64, 64)]),
+            launch(number + 1, at + every_us * 0.5),
+            kernel("ampere_sgemm_64x64_nn", number + 1, at + every_us * 0.5 + 3.0, every_us * busy),
+        ]
+    events += [mark(f"ProfilerStep#{step}", step * count * every_us, count * every_us) for step in range(steps)]
+    return events
+
+
+@pytest.mark.parametrize("busy", [0.85, 0.95])
+def test_the_headline_follows_a_critical_path_on_the_cpu_though_kernels_fill_the_device(
+    tmp_path: Path, busy: float
+) -> None:
+    analysis = _analysed(tmp_path, _full_steps(50.0, busy))
+    (trace,) = analysis.traces
+    assert trace.replay is not None
+    assert bool(trace.replay.reason) == (busy > 0.9)  # so full a device may hide that the recording slowed the CPU
+    share = get_cpu_path_share(trace)
+    assert share > 0.97
+    shown = list_figures(build_headline(analysis))
+    assert units.format_percent(share, 0) in shown
+    idle = [part.share for part in trace.time_split if part.category in (*time_split.IDLE, time_split.UNRECORDED)]
+    named = max(idle) if max(idle) >= 0.1 else 1 - sum(idle)  # idle time where there is much of it
+    assert units.format_percent(named, 0) in shown
+    assert trace.replay.reason == "" or "roofs" not in {name for way in list_improvements(trace) for name in way.ids}
+
+
+def test_no_gain_is_larger_than_the_time_that_its_change_removes(tmp_path: Path) -> None:
+    for name, events in (("host", _steps(every_us=40)), ("device", _steps(every_us=8, stretch=2.0))):
+        (trace,) = _analysed(tmp_path / name, events).traces
+        assert trace.gains is not None
+        assert trace.gains.by_finding.keys() == trace.gains.touched.keys()
+        for finding_id, gain_s in trace.gains.by_finding.items():
+            touched = trace.gains.touched[finding_id]
+            removed_s = touched.kernels_s + touched.gaps_s + touched.cpu_s + touched.waits_s
+            assert 0 <= gain_s <= removed_s + 1e-9, finding_id
+
+
+def test_a_gain_above_its_sum_says_what_else_goes(tmp_path: Path) -> None:
+    host = _of(_analysed(tmp_path, _steps(every_us=40)), "launch.cpu_bound")
+    assert host.touched is not None
+    assert (host.touched.kernels_s, host.touched.waits_s) == (0.0, 0.0)
+    assert host.simulated_s is not None
+    assert host.gain_s is not None
+    for sum_s, said in ((host.simulated_s * 0.8, True), (host.simulated_s * 1.2, False)):
+        shown = findings.format_expected_gain(replace(host, gain_s=sum_s))
+        assert (units.format_seconds(host.touched.cpu_s) in shown) == said

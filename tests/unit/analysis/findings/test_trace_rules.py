@@ -10,13 +10,14 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
 from perfkit.analysis.model.launches import ReplayedGraph
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
-from perfkit.analysis.model.time_split import DATA, PYTHON
+from perfkit.analysis.model.time_split import DATA, PYTHON, UNRECORDED
 from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.trace.findings.data_wait import find_data_wait
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import (
     call,
     ceilings,
@@ -520,6 +521,21 @@ def test_a_wait_for_the_shape_of_a_result() -> None:
     assert finding is not None
     assert (finding.gain_s, finding.ops) == (0.06, ("aten::nonzero",))
     assert "torch.where" in finding.action
+
+
+@pytest.mark.parametrize(("missing", "idle", "listed"), [(0.5, 0.03, False), (0.5, 0.08, True), (0.05, 0.03, True)])
+def test_a_gain_far_smaller_than_what_was_not_recorded_is_left_out(missing: float, idle: float, listed: bool) -> None:
+    waiting = (call("wait", "cudaStreamSynchronize", 3, idle, "aten::item"),)
+    silent = rank_trace(host_calls=waiting, time_split=split(**{UNRECORDED: missing, "memory-bound": 1 - missing}))
+    counted = LostKernels(launched=1000, lost=int(1000 * missing), without_time=0, share=missing)
+    unanswered = rank_trace(host_calls=waiting, lost_kernels=counted)
+    for trace in (silent, unanswered):
+        finding = of(trace, "sync.item")
+        assert (finding is not None) == listed
+        if finding is not None and trace is silent:
+            assert [figure for detail in finding.details for figure in list_figures(detail)] == (
+                [f"{missing:.0%}".replace("%", " %")] if missing > 0.1 else []
+            )
 
 
 def test_allocations_in_the_step() -> None:

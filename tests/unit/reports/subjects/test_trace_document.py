@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from perfkit.analysis.model.difference import ChangeRow
+from perfkit.analysis.model.replay import FindingGains
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Findings, Table, Text
 from perfkit_reports.document.raw import encode_json
@@ -18,6 +19,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.render.html import build_selection_sheet
 from perfkit_reports.render.report_files import write_document
+from perfkit_reports.subjects.findings import build_section
 from perfkit_reports.subjects.trace import build_document, trace_columns
 from perfkit_reports.subjects.trace.series import DETAILED, list_memory_holders
 from tests.fixtures import sample_accounts
@@ -62,6 +64,23 @@ def test_every_format_shows_it_and_no_text_forms_markup(traces: TraceAnalysis) -
 def test_hostile_text_is_there_as_text() -> None:
     assert HOSTILE in Page(html.render(build_document(sample.hostile()))).text
     assert HOSTILE in " ".join(shown(sample.hostile(), width=400).split())
+
+
+@pytest.mark.parametrize(("together_s", "explained"), [(0.0303, True), (0.045, False)])
+def test_fixes_that_add_nothing_to_one_of_them_say_what_limits_all(together_s: float, explained: bool) -> None:
+    gains = FindingGains(
+        by_finding={"gemm.fp32": 0.03, "copy.pageable": 0.02},
+        together_s=together_s,
+        together_path={"host": 0.6, "GEMM": 0.2},
+        step_s=0.1,
+    )
+    trace = msgspec.structs.replace(sample.alone().traces[0], gains=gains)
+    (finding,) = [each for each in sample.realistic().findings if each.severity == "gain"][:1]
+    titled = msgspec.structs.replace(finding, id="gemm.fp32", title="Products run slowly")
+    (together, *_) = build_section([titled], "", traces=[trace]).blocks
+    assert isinstance(together, Text)
+    (line,) = together.lines
+    assert ("Products run slowly" in line, "75 %" in line) == (explained, explained)
 
 
 def test_sections_that_have_nothing_to_say_are_left_out() -> None:
