@@ -16,7 +16,7 @@ from perfkit.attach.loop_session import LoopSession
 from perfkit.core.record import get_value
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype
-from perfkit.devices.ceilings.mixed_peak import compute_mixed_peak
+from perfkit.devices.ceilings.mixed_peak import MixedPeak, compute_mixed_peak, format_peak
 from perfkit.devices.ceilings.peak import Fp32Settings, find_matrix_ceiling, get_utilization_kind
 from perfkit.instruments.training.tensors import read_product_settings
 from perfkit.store.live import LIVE_FILE, LiveStart
@@ -42,6 +42,7 @@ def create_watch(
     assert record.workload is not None
     units = record.workload.units_per_batch
     triggers = TraceTriggers(wishes.trace_on, session.folder, rank=session.world.rank, world_size=session.world.size)
+    peak = find_peak(session, record.compute_dtype, counted)
     start = LiveStart(
         time_s=time.time(),
         pid=os.getpid(),
@@ -50,7 +51,8 @@ def create_watch(
         device_name=record.environment.device_name,
         unit=record.workload.unit if units else "",
         flops_per_step=wishes.flops_per_step if counted is None else get_value(counted.total),
-        peak_flops=find_peak_flops(session, record.compute_dtype, counted),
+        peak_flops=None if peak is None else peak.value,
+        peak="" if peak is None else format_peak(peak),
         trace_on=tuple(sorted(wishes.trace_on)),
     )
     watch = open_watch(
@@ -66,8 +68,8 @@ def create_watch(
     return watch, triggers
 
 
-def find_peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None) -> float | None:
-    """The reference FLOP/s of this rank's utilization; None where unknown."""
+def find_peak(session: LoopSession, dtype: str, counted: StepFlops | None) -> MixedPeak[tuple[ComputeUnit, str]] | None:
+    """The reference rate of this rank's utilization; None where unknown."""
     known, device = session.ceilings, session.trained.device
     if known is None or known.device != device.type:
         return None
@@ -78,11 +80,10 @@ def find_peak_flops(session: LoopSession, dtype: str, counted: StepFlops | None)
         return None
     else:
         computed = {dtype: 1.0}
-    limit = compute_mixed_peak(
+    return compute_mixed_peak(
         {(ComputeUnit.MATRIX, operand): flops for operand, flops in computed.items()},
         lambda key: find_matrix_ceiling(known, key[1], threads=torch.get_num_threads(), kind=kind),
     )
-    return limit.value
 
 
 def _is_mix_unknown(models: Iterable[nn.Module], dtype: str, settings: Fp32Settings) -> bool:

@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from perfkit.analysis.compare.environments import EnvironmentDifference, compare_environments
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.judge import Evidence, judge_variant
 from perfkit.check.judge.looks import LookPlan
 from perfkit.check.judge.outcome import judge_outcome
+from perfkit.check.judge.quantities import UTILIZATION
 from perfkit.check.judge.result import ChangeExplanation, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.check.side_observations import ObservedVariant
 from perfkit.check.why.explanation import check_traced_change, explain_variant
 from perfkit.core.note import Note, make_note
+from perfkit.core.record import get_whole
 from perfkit.store.pairs import Pairs
 
 
@@ -36,6 +40,9 @@ def check_variant(
         timed=timed,
     )
     judged = (*judge_outcome(before.result, after.result), *judge_variant(evidence, thresholds, plan))
+    if after.result is not None:
+        whole = get_whole(after.result.mfu)
+        judged = tuple(replace(each, of=whole) if each.quantity == UTILIZATION else each for each in judged)
     reasons = _explain_change(before, after, judged)
     return CheckedVariant(
         workload=workload,

@@ -41,7 +41,8 @@ class RunStatus(StrEnum):
 class Measurement(Struct, tag="known"):
     """A number, its unit (`s`, `bytes`, `FLOP`, `FLOP/s`, `B/s`, `J`, `W`, `1`), how it was obtained and its source.
 
-    `bound` is `at least` if the source is known to be incomplete.
+    `bound` is `at least` if the source is known to be incomplete. `of` is the whole of a share, such as the peak of a
+    utilization: `989 TFLOP/s (bf16)`.
     """
 
     value: float
@@ -49,6 +50,7 @@ class Measurement(Struct, tag="known"):
     how: QuantityOrigin
     source: str
     bound: str = ""
+    of: str = ""
 
 
 class Unknown(Struct, tag="unknown"):
@@ -431,6 +433,11 @@ def find_traceback(run: RunResult, records: Iterable[RankRecord]) -> str:
 
 def make_measurement(value: float, unit: str, source: str) -> Measurement:
     return Measurement(value=value, unit=unit, how=QuantityOrigin.MEASURED, source=source)
+
+
+def get_whole(quantity: Quantity) -> str:
+    """What a share is a share of, empty where that is not known."""
+    return quantity.of if isinstance(quantity, Measurement) else ""
 
 
 def get_value(quantity: Quantity | None) -> float | None:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import read_json
 from perfkit.core.record import RunStatus, Unknown, make_measurement
@@ -232,10 +234,10 @@ def _read_live_figures(logs: Sequence[LogEnd], otherwise: str) -> RowFigures:
     window = log.window
     source = f"last {window.steps} steps of the live log"
     absent = Unknown(reason="not in the live log")
-    unit = log.start.unit if log.start is not None else ""
+    unit, peak = ("", "") if log.start is None else (log.start.unit, log.start.peak)
     return RowFigures(
         step=make_measurement(window.step_s, "s", source),
         throughput=absent if window.units_per_s is None else make_throughput(window.units_per_s, unit, source),
         peak=absent if window.allocated_bytes is None else make_measurement(window.allocated_bytes, "bytes", source),
-        mfu=absent if window.mfu is None else make_measurement(window.mfu, "1", source),
+        mfu=absent if window.mfu is None else replace(make_measurement(window.mfu, "1", source), of=peak),
     )

@@ -29,6 +29,7 @@ class LiveStart(Struct, tag="start"):
     unit: str = ""
     flops_per_step: float | None = None
     peak_flops: float | None = None
+    peak: str = ""  # the same in words: `989 TFLOP/s (bf16)`
     trace_on: tuple[str, ...] = ()  # triggers of a trace, as given to `perfkit.profile`
 
 

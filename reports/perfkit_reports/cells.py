@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from perfkit.core import units
 from perfkit.core.record import Measurement, Quantity
 from perfkit_reports.document.cells import Cell, make_unknown_cell
@@ -77,7 +79,13 @@ def make_quantity_cell(item: Quantity) -> Cell:
         "1": units.format_percent,
     }.get(item.unit)
     text = format_bounded(show(item.value) if show else units.format_si(item.value, item.unit), item.bound)
+    text = f"{text} of {item.of}" if item.of else text
     return Cell(text, detail=f"{item.how.value}: {item.source}" if item.source else item.how.value, value=item.value)
+
+
+def drop_whole(item: Quantity) -> Quantity:
+    """A share without its whole, where that is named beside it."""
+    return replace(item, of="") if isinstance(item, Measurement) else item
 
 
 def format_count(value: float) -> str:

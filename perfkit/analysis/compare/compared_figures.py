@@ -131,5 +131,5 @@ def _get_peak_memory(side: LoadedSide) -> ComparedAmount:
 
 def _convert_quantity(quantity: Quantity) -> ComparedAmount:
     if isinstance(quantity, Measurement):
-        return ComparedAmount(value=quantity.value, source=quantity.source)
+        return ComparedAmount(value=quantity.value, source=quantity.source, of=quantity.of)
     return ComparedAmount(value=None, reason=quantity.reason)

@@ -17,7 +17,7 @@ COMPARISON_VERSION = 4
 class ComparedAmount(Struct):
     """A figure of one run, None with a `reason` where it is not known; `low` and `high` where it has an interval.
 
-    `source` is how it was obtained, in words.
+    `source` is how it was obtained, in words, and `of` the whole of a share.
     """
 
     value: float | None
@@ -25,6 +25,7 @@ class ComparedAmount(Struct):
     high: float | None = None
     reason: str = ""
     source: str = ""
+    of: str = ""
 
 
 class ComparedFigure(Struct):

@@ -8,6 +8,8 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge import readings
 from perfkit.check.judge.readings import Reading, make_estimate_reader, make_quantity_reader
 
+UTILIZATION = "mfu"
+
 
 class JudgingMethod(Enum):
     """The method of judging a quantity, by its repeatability."""
@@ -53,7 +55,7 @@ QUANTITIES = (
     GatedQuantity(
         "throughput", "throughput", "1/s", JudgingMethod.PAIRED, make_estimate_reader("throughput"), more_is_worse=False
     ),
-    GatedQuantity("mfu", "MFU", "1", JudgingMethod.PAIRED, readings.read_mfu, more_is_worse=False),
+    GatedQuantity(UTILIZATION, "MFU", "1", JudgingMethod.PAIRED, readings.read_mfu, more_is_worse=False),
     GatedQuantity("compile_time", "compile time", "s", JudgingMethod.PROCESSES, readings.read_compile_time),
     GatedQuantity("data_wait", "data wait", "s", JudgingMethod.PROCESSES, readings.read_data_wait),
     GatedQuantity(

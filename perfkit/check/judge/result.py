@@ -55,7 +55,7 @@ class JudgedQuantity(Struct):
     probability of 95 %. `reason` says in words what the verdict rests on, `data_needed` what it would take where it is
     inconclusive. `is_decided` is False where more data may change the verdict: of what is inconclusive, and of what got
     worse for certain while its interval holds the threshold. `samples` are pairs of processes, or processes of each
-    side; 0 for what is counted exactly.
+    side; 0 for what is counted exactly. `of` is the whole of a share, on the after side.
     """
 
     quantity: str
@@ -76,6 +76,7 @@ class JudgedQuantity(Struct):
     is_decided: bool = True
     samples: int = 0
     exact: bool = False
+    of: str = ""
 
 
 class MemoryChange(Struct):

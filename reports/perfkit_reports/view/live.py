@@ -66,7 +66,7 @@ def build_tiles(end: LogEnd) -> list[Tile]:
     reasons = explain_absent(start, window.step_s)
     unit = (start.unit if start is not None else "") or "units"
     spread = f"median of {window.steps:,} steps, longest {units.format_seconds(window.step_max_s)}"
-    waited = window.data_wait_s
+    waited, peak = window.data_wait_s, "" if start is None else start.peak
     wait_share = "" if waited is None else f"{units.format_percent(waited / window.step_s)} of a step"
     on_device = window.allocated_bytes is not None
     return [
@@ -76,7 +76,7 @@ def build_tiles(end: LogEnd) -> list[Tile]:
         _build_tile("Peak memory", window.allocated_bytes, units.format_bytes, reasons["memory"], "allocator")
         if on_device
         else _build_tile("Resident memory", window.rss_bytes, units.format_bytes, reasons["memory"], "process"),
-        _build_tile("MFU", window.mfu, units.format_percent, reasons["mfu"]),
+        _build_tile("MFU", window.mfu, units.format_percent, reasons["mfu"], f"of {peak}" if peak else ""),
         _build_tile(
             "Power",
             window.power_w,

@@ -53,7 +53,7 @@ def _build_figure(quantity: Quantity) -> dict[str, Any]:
     shown = text(quantity.value) if text else f"{units.format_significant(quantity.value)} {quantity.unit}"
     return {
         "value": quantity.value,
-        "text": shown,
+        "text": f"{shown} of {quantity.of}" if quantity.of else shown,
         "unit": quantity.unit,
         "how": quantity.how,
         "source": quantity.source,

@@ -8,9 +8,11 @@ import torch
 from torch import nn
 
 from perfkit.attach.live.step_flops import StepFlops
-from perfkit.attach.watch_setup import find_peak_flops
+from perfkit.attach.watch_setup import find_peak
 from perfkit.core.record import Unknown
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
+from perfkit.devices.ceilings.mixed_peak import format_peak
+from tests.fixtures.figures import list_figures
 
 A100 = DeviceCeilings(
     device="cuda",
@@ -28,6 +30,11 @@ A100 = DeviceCeilings(
 RESNET = StepFlops(Unknown(reason="not asked for"), {("aten::convolution", "fp32"): 780.0, ("aten::mm", "fp32"): 19.5})
 
 
+def find_peak_flops(*arguments: Any) -> float | None:
+    peak = find_peak(*arguments)
+    return None if peak is None else peak.value
+
+
 def session(model: nn.Module, ceilings: DeviceCeilings | None = A100) -> Any:
     trained = SimpleNamespace(device=torch.device("cuda", 0), models={"": model})
     return SimpleNamespace(ceilings=ceilings, trained=trained)
@@ -36,6 +43,9 @@ def session(model: nn.Module, ceilings: DeviceCeilings | None = A100) -> Any:
 def test_counted_flops_are_held_against_the_mix(fp32_gpu: dict[str, str]) -> None:
     # 780 at 156 take 5, 19.5 at 19.5 take 1.
     assert find_peak_flops(session(nn.Linear(1, 1)), "fp32", RESNET) == pytest.approx(799.5e12 / 6)
+    mixed = find_peak(session(nn.Linear(1, 1)), "fp32", RESNET)
+    assert mixed is not None
+    assert list_figures(format_peak(mixed)) == ["133 TFLOP/s", "98 %", "2 %"]
     fp32_gpu["conv"] = "none"
     assert find_peak_flops(session(nn.Linear(1, 1)), "fp32", RESNET) == pytest.approx(19.5e12)
 

@@ -21,7 +21,7 @@ from perfkit.cost.kernels.fp32_products import MATMUL, resolve_compute_dtype
 from perfkit.devices.catalog.unit_names import get_unit_name
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind
 from perfkit.devices.ceilings.exceeded_ceilings import explain_exceeded
-from perfkit.devices.ceilings.mixed_peak import compute_mixed_peak
+from perfkit.devices.ceilings.mixed_peak import compute_mixed_peak, format_peak
 from perfkit.devices.ceilings.peak import get_utilization_kind
 
 Computed = tuple[ComputeUnit, str]  # the unit and the dtype that products are computed in
@@ -29,12 +29,13 @@ Computed = tuple[ComputeUnit, str]  # the unit and the dtype that products are c
 
 @dataclass(frozen=True)
 class PeakRate:
-    """The reference rate of utilization in FLOP/s over all ranks, its description, and its ceilings, that of most FLOPs
-    first."""
+    """The reference rate of utilization in FLOP/s over all ranks, its description, its ceilings, that of most FLOPs
+    first, and its short form (`format_peak`)."""
 
     flops_per_s: float
     text: str
     ceilings: tuple[Ceiling, ...] = ()
+    short: str = ""
 
 
 def find_peak(roofs: Roofs, dtype: str, world_size: int) -> PeakRate | Unknown:
@@ -57,7 +58,8 @@ def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: 
         )
     ranks = f" x {world_size} ranks" if world_size > 1 else ""
     parts = tuple(ceiling for _, ceiling in mixed.parts)
-    return PeakRate(mixed.value * world_size, _describe_mix(mixed.parts, name) + ranks, parts)
+    short = format_peak(mixed, world_size)
+    return PeakRate(mixed.value * world_size, _describe_mix(mixed.parts, name) + ranks, parts, short)
 
 
 def _describe_mix(parts: Sequence[tuple[float, Ceiling]], device_name: str) -> str:
@@ -125,4 +127,6 @@ def _compute_share(flops: Quantity, step_s: float | None, limit: PeakRate | Unkn
         return limit
     value = flops.value / (step_s * limit.flops_per_s)
     source = f"{flops.source}; over {limit.text}"
-    return Measurement(value=value, unit="1", how=QuantityOrigin.MODELED, source=source, bound=flops.bound)
+    return Measurement(
+        value=value, unit="1", how=QuantityOrigin.MODELED, source=source, bound=flops.bound, of=limit.short
+    )

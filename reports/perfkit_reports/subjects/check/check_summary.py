@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
-from perfkit.check.judge.result import Check, CheckedVariant
-from perfkit.core.record import Quantity, Unknown, make_measurement
+from msgspec.structs import replace
+
+from perfkit.check.judge.quantities import UTILIZATION
+from perfkit.check.judge.result import Check, CheckedVariant, JudgedQuantity
+from perfkit.core.record import Measurement, Quantity, Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, make_throughput
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import check_sentences
@@ -30,6 +33,11 @@ def _has_known_figure(variant: CheckedVariant) -> bool:
     return any(judged.quantity in _UNITS and judged.after is not None for judged in variant.quantities)
 
 
+def _name_whole(share: Quantity, judged: Sequence[JudgedQuantity]) -> Quantity:
+    whole = next((quantity.of for quantity in judged if quantity.quantity == UTILIZATION), "")
+    return replace(share, of=whole) if isinstance(share, Measurement) else share
+
+
 def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVariant]) -> RowFigures:
     judged = shown.quantities if shown is not None else ()
     after = {quantity.quantity: quantity.after for quantity in judged if quantity.after is not None}
@@ -47,5 +55,5 @@ def _build_figures(shown: CheckedVariant | None, variants: Sequence[CheckedVaria
         step=known("step_time"),
         throughput=throughput,
         peak=known("peak_allocated"),
-        mfu=known("mfu"),
+        mfu=_name_whole(known("mfu"), judged),
     )

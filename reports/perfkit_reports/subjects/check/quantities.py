@@ -33,7 +33,7 @@ _SAME = "same"
 
 
 def make_title_cell(judged: JudgedQuantity) -> Cell:
-    return Cell(flatten_text(judged.title))
+    return Cell(flatten_text(judged.title), detail=f"of {flatten_text(judged.of)}" if judged.of else "")
 
 
 def make_before_cell(judged: JudgedQuantity) -> Cell:

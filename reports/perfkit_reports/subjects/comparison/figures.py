@@ -49,8 +49,9 @@ def make_amount_cell(figure: ComparedFigure, place: int) -> Cell:
     amount, first = figure.amounts[place], figure.amounts[0]
     if amount.value is None:
         return make_unknown_cell(amount.reason)
-    shown = Cell(format_amount(amount.value, figure.unit), reason=amount.source, value=amount.value)
-    if place == 0 or not first.value:
+    of = f" of {amount.of}" if amount.of else ""
+    shown = Cell(f"{format_amount(amount.value, figure.unit)}{of}", reason=amount.source, value=amount.value)
+    if place == 0 or not first.value or amount.of != first.of:  # shares of different wholes do not compare
         return shown
     change = amount.value / first.value - 1
     if abs(change) < _EQUAL:

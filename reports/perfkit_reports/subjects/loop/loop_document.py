@@ -30,7 +30,7 @@ def build_document(analysis: Analysis) -> Document:
         headline=loop_headline.build_headline(first),
         lead=loop_headline.list_remarks(analysis.variants),
         tiles=[*_build_tiles(first), *sections.build_largest_gain_tiles(analysis)],
-        summary=[_build_loops(analysis), *_build_steps(analysis)],
+        summary=[_build_loops(analysis), *sections.build_peaks(analysis), *_build_steps(analysis)],
         sections=[
             sections.build_findings_section(analysis, "Loop", "" if examined else _UNFOUND),
             *predictions.build_prediction_sections(analysis),

@@ -134,6 +134,19 @@ def _describe_utilization(analysis: Analysis) -> Iterator[str]:
         )
 
 
+def build_peaks(analysis: Analysis) -> Iterator[Text]:
+    """The peaks that the variants' MFU refers to: a narrow table has no room for them."""
+    by_peak: dict[str, list[str]] = {}
+    for variant in analysis.variants:
+        if isinstance(variant.mfu, Measurement) and variant.mfu.of:
+            by_peak.setdefault(variant.mfu.of, []).append(variant.name)
+    if by_peak:
+        named = [
+            f"of {peak}" + (f": {', '.join(names)}" if len(by_peak) > 1 else "") for peak, names in by_peak.items()
+        ]
+        yield Text(id="peaks", lines=(f"MFU {'; '.join(named)}.",), style="caption", weight=Weight.BRIEF)
+
+
 def build_variant_table(
     analysis: Analysis, title: str, columns: Sequence[Column[Variant]], what: str, *caption: str
 ) -> Table:

@@ -12,7 +12,7 @@ from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Pr
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.core.record import get_value
+from perfkit.core.record import get_value, get_whole
 from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit_reports.document.tables import RawTable, Schema, build_owned_data, build_plain_data
 from perfkit_reports.subjects.suite.chart_styles import list_traces
@@ -66,6 +66,7 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "hardware_flops": (float, lambda variant: get_value(variant.hardware_flops)),
     "mfu": (float, lambda variant: get_value(variant.mfu)),
     "hfu": (float, lambda variant: get_value(variant.hfu)),
+    "mfu_of": (str, lambda variant: get_whole(variant.mfu)),
     "energy_per_step": (float, lambda variant: get_value(variant.energy_per_step)),
     "energy_per_unit": (float, lambda variant: get_value(variant.energy_per_unit)),
     "power_w": (float, lambda variant: get_value(variant.power)),

@@ -48,6 +48,7 @@ def build_document(analysis: Analysis) -> Document:
         tiles=[*_build_best_tiles(analysis), *sections.build_largest_gain_tiles(analysis), count],
         summary=[
             _build_variants(analysis),
+            *sections.build_peaks(analysis),
             *_build_found(analysis),
             *_build_not_measured(analysis),
             *_build_compiled(analysis),

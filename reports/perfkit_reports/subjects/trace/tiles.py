@@ -130,7 +130,7 @@ def _make_coverage_cell(trace: RankTrace) -> Cell:
 
 
 def _make_utilization_cell(trace: RankTrace) -> Cell:
-    mfu, hfu = cells.make_quantity_cell(trace.mfu), cells.make_quantity_cell(trace.hfu)
+    mfu, hfu = cells.make_quantity_cell(trace.mfu), cells.make_quantity_cell(cells.drop_whole(trace.hfu))
     if isinstance(trace.mfu, Unknown):
         return mfu
     detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "

@@ -21,7 +21,7 @@ from perfkit.analysis.model.trace import (
     TraceFileInfo,
 )
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.core.record import get_value
+from perfkit.core.record import get_value, get_whole
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit_reports.document.tables import (
@@ -73,6 +73,7 @@ _PATH: Schema = {"trace": str, "kind": str, "seconds": float}
 _TRACES: Schema = {
     **build_schema(RankTrace),
     "mfu": float,
+    "mfu_of": str,
     "hfu": float,
     **{f"{part}_{name}": kind for part, struct in _PARTS.items() for name, kind in build_schema(struct).items()},
 }
@@ -129,7 +130,7 @@ def _list_path_rows(trace: RankTrace) -> list[dict[str, Any]]:
 
 def _build_trace_row(trace: RankTrace) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(trace, name) for name in build_schema(RankTrace)}
-    row |= {"mfu": get_value(trace.mfu), "hfu": get_value(trace.hfu)}
+    row |= {"mfu": get_value(trace.mfu), "hfu": get_value(trace.hfu), "mfu_of": get_whole(trace.mfu)}
     for part, struct in _PARTS.items():
         item = getattr(trace, part)
         row |= {f"{part}_{name}": None if item is None else getattr(item, name) for name in build_schema(struct)}

@@ -178,7 +178,8 @@ def describe_utilization(trace: RankTrace) -> str:
     mfu = trace.mfu
     if isinstance(mfu, Unknown):
         return f"MFU unknown: {mfu.reason}."
-    return f"MFU: {format_bounded(units.format_percent(mfu.value), mfu.bound)}, {mfu.how.value} ({mfu.source})."
+    of = f" of {mfu.of}" if mfu.of else ""
+    return f"MFU: {format_bounded(units.format_percent(mfu.value), mfu.bound)}{of}, {mfu.how.value} ({mfu.source})."
 
 
 def describe_fleet(job: Fleet) -> list[str]:

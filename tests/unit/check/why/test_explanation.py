@@ -10,6 +10,7 @@ from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity
 from perfkit.check.side_observations import observe_case
 from perfkit.check.variant_check import check_variant
 from perfkit.check.why.explanation import check_traced_change
+from perfkit.core.record import get_whole
 from perfkit.store.layout import TRACE_FILE
 from perfkit.trace.model import Trace
 from perfkit.trace.readers.trace_reader import read_trace
@@ -73,4 +74,8 @@ def test_a_side_is_judged_from_what_was_read_of_it_once(tmp_path: Path, monkeypa
     before, after = (observe_case([side]) for side in sides)
     checked = [check_variant("gpt", name, before.variants[name], after.variants[name], {}) for name in after.variants]
     assert all(each.explanation is not None and each.explanation.time is not None for each in checked)
+    for each in checked:
+        result = after.variants[each.variant].result
+        assert result is not None
+        assert {judged.of for judged in each.quantities if judged.quantity == "mfu"} == {get_whole(result.mfu)}
     assert (len(checked), len(read), len(set(read))) == (3, 6, 6)

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
-from perfkit.devices.ceilings.mixed_peak import MixedPeak, compute_mixed_peak
+from perfkit.devices.ceilings.mixed_peak import MixedPeak, compute_mixed_peak, format_peak
 
 PEAKS = {"tf32": 100.0, "fp32": 10.0, "3xtf32": 40.0, "bf16": 200.0}
 
@@ -53,6 +53,24 @@ def test_reduced_precision_is_held_against_its_peak_alone_by_convention() -> Non
 
 
 def test_a_part_without_a_peak_leaves_none_unless_it_is_slight() -> None:
-    assert found({"tf32": 900.0, "fp64": 100.0}) == (None, (), ("matrix", "fp64"))
+    without = found({"tf32": 900.0, "fp64": 100.0})
+    assert (without.value, without.parts, without.missing) == (None, (), ("matrix", "fp64"))
+    assert format_peak(without) == ""
     assert found({"tf32": 999.0, "fp64": 1.0}).value == 100
     assert found({"fp8": 1.0}).missing == ("matrix", "fp8")
+
+
+@pytest.mark.parametrize(
+    ("flops", "ranks", "named"),
+    [
+        ({"bf16": 3.0}, 1, "200 FLOP/s (bf16)"),
+        ({"bf16": 3.0}, 4, "4 x 200 FLOP/s (bf16)"),
+        ({"bf16": 3.0, "fp8": 1.0}, 1, "200 FLOP/s (bf16, 25 % of FLOPs in fp8)"),
+        ({"bf16": 3.0, "fp8": 0.01}, 1, "200 FLOP/s (bf16)"),
+        ({"fp32": 250.0, "tf32": 750.0}, 1, "30.8 FLOP/s (75 % tf32, 25 % fp32)"),
+    ],
+)
+def test_the_peak_names_its_rate_its_dtypes_and_what_it_leaves_out(
+    flops: dict[str, float], ranks: int, named: str
+) -> None:
+    assert format_peak(found(flops), ranks) == named

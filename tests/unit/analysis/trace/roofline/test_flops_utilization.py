@@ -8,7 +8,7 @@ from perfkit.analysis.trace.roofline.flops_utilization import (
     find_peak_of_mix,
 )
 from perfkit.analysis.trace.roofline.roofs import build_roofs
-from perfkit.core.record import Flops, Unknown, get_value
+from perfkit.core.record import Flops, Measurement, Unknown, get_value
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
 from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
@@ -78,6 +78,10 @@ def test_a_resnet_in_fp32_is_held_against_the_mix_of_tf32_and_fp32() -> None:
     assert limit.flops_per_s == pytest.approx(2 * 799.5e12 / 6)
     assert list_figures(limit.text) == ["97.6 %", "156 TFLOP/s", "2.4 %", "19.5 TFLOP/s", "2"]
     assert limit.text.index("tf32") < limit.text.index("fp32")
+    used = compute_utilization(flops(799.5e12), 12.0, limit)
+    assert isinstance(used.mfu, Measurement)
+    assert isinstance(used.hfu, Measurement)
+    assert used.mfu.of == used.hfu.of == "2 x 133 TFLOP/s (98 % tf32, 2 % fp32)"
     half = compute_utilization(flops(799.5e12), 12.0, find_peak_of_mix(build_roofs(A100, GPU), computed, 1))
     assert shares(half) == (pytest.approx(0.5), pytest.approx(0.5))  # against the vector peak alone it would be 3.4
 

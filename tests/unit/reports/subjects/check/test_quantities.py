@@ -28,6 +28,11 @@ def test_sides_that_differ_are_never_shown_alike() -> None:
     assert cells.make_change_cell(close).text == "+4.6e-09 %"
 
 
+def test_a_share_names_its_whole() -> None:
+    assert cells.make_title_cell(judged(title="MFU", of="989 TFLOP/s (bf16)")).detail == "of 989 TFLOP/s (bf16)"
+    assert cells.make_title_cell(judged()).detail == ""
+
+
 def test_a_change_from_nothing_is_absolute() -> None:
     assert cells.make_change_cell(judged(unit="", before=0.0, after=3.0)).text == "+3"
     assert cells.make_change_cell(judged(unit="bytes", before=0.0, after=-2048.0)).text == "-2.00 KiB"

@@ -7,12 +7,13 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.model.comparison import Comparison, LivePoint
+from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison, LivePoint
 from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit_reports.document.blocks import Block, Chart, Flame, Table, walk_blocks
 from perfkit_reports.document.document import Document
 from perfkit_reports.render.terminal import render
 from perfkit_reports.subjects.comparison.comparison_document import build_document
+from perfkit_reports.subjects.comparison.figures import make_amount_cell
 from tests.fixtures import sample_accounts
 from tests.fixtures.gpu_traces import training_file
 from tests.fixtures.suites import record, write_suite
@@ -74,3 +75,12 @@ def test_a_terminal_shows_the_figures_and_the_kinds_of_work(traces: Comparison) 
     render(build_document(traces), Console(file=out, width=100))
     assert "Side by side" in out.getvalue()
     assert "ind of work" in out.getvalue() or "work type" in out.getvalue()
+
+
+@pytest.mark.parametrize(("peak", "change"), [("312 TFLOP/s (bf16)", ""), ("19.5 TFLOP/s (fp32)", "+50.0 %")])
+def test_shares_name_their_wholes_and_are_compared_only_of_the_same(peak: str, change: str) -> None:
+    amounts = (ComparedAmount(value=0.4, of="19.5 TFLOP/s (fp32)"), ComparedAmount(value=0.6, of=peak))
+    figure = ComparedFigure(title="MFU", unit="1", better="more", amounts=amounts)
+    assert make_amount_cell(figure, 0).text == "40.0 % of 19.5 TFLOP/s (fp32)"
+    other = make_amount_cell(figure, 1)
+    assert (other.text, other.detail) == (f"60.0 % of {peak}", change)

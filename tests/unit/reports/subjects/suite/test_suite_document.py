@@ -13,6 +13,7 @@ from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, notebook, terminal
+from perfkit_reports.subjects.suite.sections import build_peaks
 from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.figures import list_figures
@@ -165,7 +166,20 @@ def test_a_roofline_without_roofs_says_how_to_get_them(realistic: Analysis) -> N
 
 def test_a_notebook_and_a_terminal_have_the_brief_blocks(realistic: Analysis) -> None:
     brief = {name for name, block in blocks(build_document(realistic)).items() if block.weight == Weight.BRIEF}
-    assert brief == {"variants", "not-measured", "compiled", "found", "pareto", "roofline", "time-split", "memory-peak"}
+    rest = {"pareto", "roofline", "time-split", "memory-peak"}
+    parts = {"variants", "peaks", "not-measured", "compiled", "found"} | rest
+    assert brief == parts
+
+
+def test_the_peaks_of_the_mfu_are_named_with_their_variants(realistic: Analysis) -> None:
+    (text,) = build_peaks(realistic)
+    (line,) = text.lines
+    assert list_figures(line) == ["210 GFLOP/s", "402 GFLOP/s"]
+    assert line.index("baseline") < line.index("402 GFLOP/s") < line.index("amp+ckpt")
+    same = [variant for variant in realistic.variants if variant.name in ("baseline", "ckpt")]
+    (alone,) = build_peaks(msgspec.structs.replace(realistic, variants=tuple(same)))
+    assert list_figures(alone.lines[0]) == ["210 GFLOP/s"]
+    assert "baseline" not in alone.lines[0]
 
 
 def test_when_compiling_pays_is_told_at_once(realistic: Analysis) -> None:
