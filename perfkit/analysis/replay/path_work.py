@@ -1,6 +1,5 @@
 """Work on the critical path: the op, module and program line of each piece."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +9,11 @@ from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.idle.host_places import HostEvents, HostPlaces, ThreadSpans
 from perfkit.analysis.trace.time.intervals import find_overlaps, sort_unique
+from perfkit.analysis.trace.work.layers import merge_layers
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Ints, Small
 from perfkit.trace.ops.ops import Ops
-
-# Modules of a class are numbered: `Layer_3/Linear_7`, `layers.3.linear`.
-_NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents |
     kernel = spans.kernel if work.on_device else np.full(len(spans), NONE)
     on_the_host = host or HostEvents(ops)
     places = _look_up_places(ops, on_the_host, spans, kernel)
-    labels, classes = _merge_layers([*ops.modules, *places.modules])
+    labels, classes = merge_layers([*ops.modules, *places.modules])
     of_kernel = np.append(ops.kernel_module, NONE)[kernel]
     at = np.where(places.module == NONE, NONE, places.module + len(ops.modules))
     on_host = np.where((places.op == NONE) & (places.own == NONE), places.range, places.op)
@@ -115,10 +112,3 @@ def _find_forward_frames(ops: Ops, host: HostEvents, owner: Ints) -> Small:
     lines[asked] = host.find_own_frames(stretches)
     frames: Small = lines[forward]
     return frames
-
-
-def _merge_layers(modules: list[str]) -> tuple[list[str], Small]:
-    """The modules without the numbers of their layers, and for each which one it is."""
-    numbers: dict[str, int] = {}
-    of = [numbers.setdefault(_NUMBERS.sub("", path), len(numbers)) for path in modules]
-    return list(numbers), np.asarray(of, np.int32)
