@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from perfkit.core.errors import RunFormatError
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.model import Trace
+from perfkit.trace.readers.foreign_files import find_foreign_hint
 from perfkit.trace.readers.kineto.kineto_reader import read_kineto
 from perfkit.trace.readers.trace_sources import open_source
 from perfkit.trace.trace_text import TraceText
@@ -38,5 +40,7 @@ def read_trace(
     file, file_bytes = open_source(source)
     with file:
         blocks = TextBlocks(file, str(source), file_bytes, limits)
+        if hint := find_foreign_hint(str(source), blocks.peek()):
+            raise RunFormatError(f"{source}: {hint}")
         read = next((each.read for each in FORMATS if each.recognizes(blocks.peek())), read_kineto)
         return read(TraceText(source, file_bytes, blocks, limits, workers, allocations))
