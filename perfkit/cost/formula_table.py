@@ -140,9 +140,10 @@ def is_left_to_torch(name: str) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def cost_op(call: OpCall) -> OpCost | None:
+def cost_op(call: OpCall, *, with_torch: bool = True) -> OpCost | None:
     """FLOPs and compulsory bytes of one call, or None where the op has no formula or its arguments do not suffice.
 
+    `with_torch`: torch may be imported for an op that no other formula covers.
     Compositions of other ops (`aten::linear`) have none: the ops beneath them are what is costed.
     """
     free = get_free_cost(call.name)
@@ -158,7 +159,7 @@ def cost_op(call: OpCall) -> OpCost | None:
             return cost_written_kernel(call)
     except _MISFITS:
         return None
-    if not call.args or call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
+    if not with_torch or not call.args or call.name in COMPOSITES or not _OP_NAME.fullmatch(call.name):
         return None
     # Only where torch is loaded anyway can another package have registered a formula with it.
     if not (is_torch_installed() if call.name.startswith(_ATEN) else TORCH in sys.modules):

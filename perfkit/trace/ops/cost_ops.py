@@ -59,10 +59,19 @@ class CostColumns(NamedTuple):
     calls: list[CostedCall]
 
 
-def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_name: NDArray[np.int32]) -> CostColumns:
+def cost_ops(
+    trace: Trace,
+    event: Ints,
+    parent: Ints,
+    kernel_op: Ints,
+    kernel_name: NDArray[np.int32],
+    *,
+    with_torch: bool = True,
+) -> CostColumns:
     """Cost ops (rows in the order of time, with the row around each) at the outermost level that has a formula.
 
-    `kernel_op` is the row that launched each kernel, `kernel_name` the index of the kernel's name.
+    `kernel_op` is the row that launched each kernel, `kernel_name` the index of the kernel's name. Without torch, ops
+    that only it has a formula for have no cost.
     """
     evidence = TensorListEvidence(trace, event, parent, kernel_op, kernel_name)
     names, signature = EventNames.from_events(trace, event), trace.signature[event]
@@ -88,7 +97,7 @@ def cost_ops(trace: Trace, event: Ints, parent: Ints, kernel_op: Ints, kernel_na
         """The index in `calls` of the op's call, NONE if it has no cost or does no work (a view)."""
         args = evidence.get_arguments(int(signature[row]))
         call = OpCall(trace.names[int(name[row])], tensor_list_dtypes.fill_dtype(args, dtype))
-        cost = cost_op(call)
+        cost = cost_op(call, with_torch=with_torch)
         if cost is None and fallback:
             cost = _cost_table_gradient(call, calls) or cost_layer(call, row) or estimate_fallback_cost(call)
         inside = inside_of(row)

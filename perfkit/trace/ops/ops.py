@@ -21,6 +21,7 @@ from perfkit.trace.ops.cost_ops import CostedCall, OpRole, cost_ops
 from perfkit.trace.ops.kernels import Kernels, link_kernels
 from perfkit.trace.ops.module_calls import ModuleCalls, find_modules
 from perfkit.trace.ops.overruns import Overruns, clip_overruns
+from perfkit.trace.ops.torch_share import is_torch_needed
 from perfkit.trace.steps.phases import PhaseRanges, assign_op_phases
 from perfkit.trace.steps.steps import StepIntervals, find_steps
 
@@ -121,7 +122,8 @@ def read_ops(trace: Trace) -> Ops:
     kernel_op = compact_ints(np.where(kernels.op == NONE, NONE, np.searchsorted(event, kernels.op)))
     start = trace.start_ns[event]
     steps = find_steps(trace, event, parent)
-    costs = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event])
+    with_torch = is_torch_needed(trace, event, parent, kernels.event, kernel_op)
+    costs = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event], with_torch=with_torch)
     owner, call = compact_ints(costs.owner), compact_ints(costs.call)
     owners = np.append(owner, NONE)[kernel_op]
     backward = find_backward(trace, event, parent)
