@@ -111,7 +111,8 @@ class OpRow(Struct):
     max(FLOPs / peak, bytes / bandwidth). `bound` is the ceiling behind it (`compute`, `memory`; `overhead` for calls
     too small for either; `unknown`), or `communication` or `copy`. `level` is the memory level compared with.
     `above_roof` marks a wrong cost or ceiling. `efficiency_reason` says why there is no `efficiency` where the cost is
-    known: work faster than its roof has no share of it. `op` is set on a kernel's row: the op it ran for. `shapes` are
+    known: work faster than its roof has no share of it. `op` is set on a kernel's row: the op it ran for; its
+    `module` has no layer numbers, since it spans layers, and names the one of most time. `shapes` are
     the inputs of an op where all its calls share them. `seconds` are summed over threads and streams. `wall_s` is an
     upper bound on the time with any of it running, where these overlap, and the base of `share`. `critical_s` is the
     time on the critical path of the trace. `layout` of a matrix product is `row,column` where its first operand's rows

@@ -4,14 +4,43 @@ import re
 
 import numpy as np
 
-from perfkit.trace.model import Small
+from perfkit.analysis.trace.time.grouping import RowGroups
+from perfkit.trace.compact_ints import Compact
+from perfkit.trace.model import NONE, Ints, Small
 
-# Modules of a class are numbered: `Layer_3/Linear_7`, `layers.3.linear`.
+# Modules of a class are numbered: `Layer_3/Linear_7` becomes `Layer/Linear`, `layers.3.linear` `layers.*.linear`.
 _NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")
 
 
 def merge_layers(modules: list[str]) -> tuple[list[str], Small]:
     """The modules without the numbers of their layers, and for each which one it is."""
     numbers: dict[str, int] = {}
-    of = [numbers.setdefault(_NUMBERS.sub("", path), len(numbers)) for path in modules]
+    of = [numbers.setdefault(_NUMBERS.sub(_replace_number, path), len(numbers)) for path in modules]
     return list(numbers), np.asarray(of, np.int32)
+
+
+def _replace_number(number: re.Match[str]) -> str:
+    return "" if number[0].startswith("_") else "*"
+
+
+def name_group_modules(groups: RowGroups, module: Compact, busy_ns: Ints, modules: list[str]) -> list[str]:
+    """The module of most of each group's time, without layer numbers: `PATH`, of several `PATH and 2 more`.
+
+    `module` is each row's place in `modules`, NONE without one. Empty for groups without any.
+    """
+    labels, classes = merge_layers(modules)
+    of_row = np.append(classes, np.int32(NONE))[module]
+    known = np.flatnonzero(of_row != NONE)
+    names = [""] * len(groups)
+    if not len(known):
+        return names
+    pairs, pair = np.unique(groups.of[known].astype(np.int64) * len(labels) + of_row[known], return_inverse=True)
+    spent = np.bincount(pair, weights=busy_ns[known])
+    group, label = pairs // len(labels), pairs % len(labels)
+    several = np.bincount(group, minlength=len(groups))
+    order = np.lexsort((spent, group))
+    last = order[np.append(group[order][1:] != group[order][:-1], True)]
+    for place in last.tolist():
+        others = int(several[group[place]]) - 1
+        names[group[place]] = labels[label[place]] + (f" and {others} more" if others else "")
+    return names

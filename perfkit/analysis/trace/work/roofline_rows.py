@@ -24,6 +24,7 @@ from perfkit.analysis.trace.time.wall_time import has_overlap, measure_group_wal
 from perfkit.analysis.trace.work.call_spread import CallSpread, measure_spread
 from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.kernel_load import KernelLoad
+from perfkit.analysis.trace.work.layers import name_group_modules
 from perfkit.analysis.trace.work.link_copies import find_link, parse_copy_kind
 from perfkit.analysis.trace.work.shape_texts import show_shapes
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
@@ -74,6 +75,12 @@ class RooflineGroups:
     def counted_share(self) -> Floats:
         """The share of each group's pieces with costs counted by hardware."""
         return self.groups.sum_by_group(self.costs.counted) / self.groups.count_by_group()
+
+    @cached_property
+    def module_names(self) -> list[str]:
+        """The module of each group, for groups that span layers."""
+        pieces = self.pieces
+        return name_group_modules(self.groups, pieces.module, pieces.busy_ns, pieces.ops.modules)
 
     @cached_property
     def most_flops(self) -> Floats:
@@ -257,7 +264,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         kind="kernel" if of_kernels else "op",
         name=name,
         phase=get_phase(pieces, first),
-        module="" if of_kernels else get_module(pieces, first),
+        module=placed.module_names[index] if of_kernels else get_module(pieces, first),
         shapes="" if call == NONE else show_shapes(pieces.ops.calls[call].call.args),
         calls=float(placed.calls[index]) / parts,
         seconds=seconds,
