@@ -147,7 +147,7 @@ class _Screen:
             self.console.print(SafeText(block.nothing, style="dim"))
 
     def _print_finding(self, finding: Finding, *, owner: bool) -> None:
-        """Evidence and action, one line each; notes in one line."""
+        """Evidence in one line (in whole if verbose) and action; notes in one line unless verbose."""
         worth = findings.format_expected_gain(finding)
         self.console.print(
             SafeText.assemble(
@@ -163,12 +163,15 @@ class _Screen:
         )
         if finding.severity == "note" and self.most == Weight.BRIEF:
             return
-        self.console.print(
-            SafeText(f"  {findings.format_evidence(finding)}", style="dim"), no_wrap=True, overflow="ellipsis"
-        )
-        for line in SafeText(f"→ {findings.format_action(finding)}" if finding.action else "").wrap(
-            self.console, self.console.width - 2
-        ):
+        evidence = SafeText(findings.format_evidence(finding), style="dim")
+        if self.most > Weight.BRIEF:
+            self._print_indented(evidence)
+        else:
+            self.console.print(SafeText.assemble("  ", evidence), no_wrap=True, overflow="ellipsis")
+        self._print_indented(SafeText(f"→ {findings.format_action(finding)}" if finding.action else ""))
+
+    def _print_indented(self, text: SafeText) -> None:
+        for line in text.wrap(self.console, self.console.width - 2):
             self.console.print(SafeText.assemble("  ", line), no_wrap=True)
 
     def _print_table(self, block: Table) -> None:

@@ -23,12 +23,15 @@ from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import shorten_middle
 from perfkit_reports.selection import make_row_key
 from perfkit_reports.subjects.tables import SHORT
 from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
 
 _ROWS = 80  # of a trace that stands alone: more would make a page too large to send
 SAVINGS = "Potential savings"
+_LAST_PARTS = 2  # of a module's path
+_MOSTLY = 0.5  # of the time of a table's rows
 _CACHED = "faster than memory bandwidth: operands were cached, and the bandwidth of that cache is unknown"
 _BOUNDS = "lower and upper bound"
 _ESTIMATED = "estimate: each recorded argument once; no formula for this op"
@@ -50,6 +53,13 @@ def _make_bound_cell(row: OpRow | ProductRow) -> Cell:
         return Cell("above roof", reason=row.efficiency_reason, tone="unsure")
     level = f" ({row.level})" if row.bound == "memory" and row.level not in ("", "memory") else ""
     return make_text_cell(row.bound + level)
+
+
+def _make_op_cell(row: OpRow) -> Cell:
+    """A kernel's op, and the end of its module's path."""
+    last = "/".join(row.module.split("/")[-_LAST_PARTS:])
+    short = make_code_cell(row.op.removeprefix("aten::"), 28)
+    return replace(short, whole=row.op, detail=shorten_middle(last, 28))
 
 
 FIGURES: tuple[Column[OpRow | ProductRow], ...] = (
@@ -98,14 +108,19 @@ _LOAD: tuple[Column[OpRow], ...] = (
 _PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
-_OP = Column[OpRow](
-    "Op", lambda row: make_code_cell(row.op, 28), numeric=False, help="the op that launched it", wrap=True
+_OP_IN_MODULE = Column[OpRow](
+    "Op",
+    _make_op_cell,
+    numeric=False,
+    code=True,
+    weight=Weight.BRIEF,
+    help="the op that launched it; below, its module, without the numbers of layers",
 )
 # By kind: the name columns, the columns shown with the figures, and the hidden ones.
 KINDS: dict[str, tuple[Column[OpRow], tuple[Column[OpRow], ...], tuple[Column[OpRow], ...]]] = {
     "kernels": (
         Column("Kernel", lambda row: make_code_cell(row.name), numeric=False, code=True, weight=Weight.BRIEF),
-        (_OP, _SHAPES),
+        (_OP_IN_MODULE, _SHAPES),
         (_CALLS, *_SPREAD, *_LOAD, _PHASE, _MODULE),
     ),
     "ops": (
@@ -213,9 +228,20 @@ def build_section(
 
 
 def get_shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
-    """The rows of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel."""
+    """The rows of a table of `kernels`, `ops`, `modules` or `phases`; on a CPU an op is its own kernel.
+
+    Those of the steps by time, where the savings of most of it are not known.
+    """
     rows: tuple[OpRow, ...] = () if kind == "kernels" and is_cpu(trace.device) else getattr(trace, kind)
+    if not is_ranked_by_savings(rows):
+        rows = tuple(sorted(rows, key=lambda row: (row.phase == OUTSIDE, -row.seconds)))
     return rows[:limit]
+
+
+def is_ranked_by_savings(rows: Sequence[OpRow]) -> bool:
+    """True if the savings of most of the rows' time are known."""
+    known = sum(row.seconds for row in rows if compute_gain_s(row) is not None)
+    return known >= _MOSTLY * sum(row.seconds for row in rows)
 
 
 def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
@@ -238,7 +264,7 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
             what=kind[:-1],
             data=kind,
             limit=limit,
-            sorted=SAVINGS,
+            sorted=SAVINGS if is_ranked_by_savings(rows) else "Time",
             caption=caption,
             weight=weight,
             key=make_row_key,
@@ -248,5 +274,5 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
 
 _INTRO = (
     "Time above the roofline: an upper bound on savings from a better kernel, fusion or layout. Rows without "
-    "a cost or a roof come last, sorted by time."
+    "a cost or a roof come last, sorted by time; where they take most of it, all rows are sorted by time."
 )

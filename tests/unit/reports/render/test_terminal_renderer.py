@@ -2,6 +2,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from perfkit_reports.document.blocks import Section
@@ -53,6 +54,17 @@ def test_verbose_shows_all_but_details() -> None:
     assert "13 more kernels in the report" in text
     assert "A detail." not in text
     assert "Hidden" not in text
+
+
+def test_verbose_shows_evidence_in_whole() -> None:
+    from dataclasses import replace
+
+    found = sample.findings()
+    evidence = f"{'one op and another, ' * 12}and the last op"
+    long = replace(found, items=tuple(structs.replace(item, evidence=evidence) for item in found.items))
+    document = replace(sample.document(), summary=(long,))
+    assert "and the last op" not in _shown(document=document)
+    assert " ".join(_shown(document=document, verbose=True).split()).count("and the last op.") == len(found.items)
 
 
 def test_every_warning_is_shown() -> None:
