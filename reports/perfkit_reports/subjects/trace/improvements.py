@@ -75,7 +75,7 @@ def get_cpu_path_share(trace: RankTrace) -> float:
 
 def is_limited_by_cpu(trace: RankTrace) -> bool:
     """True if most of the critical path of a device's trace is on the CPU."""
-    return not is_cpu(trace.device) and not trace.missing_device_reason and get_cpu_path_share(trace) > _MOSTLY
+    return not is_cpu(trace.device) and trace.is_work_known and get_cpu_path_share(trace) > _MOSTLY
 
 
 def _list_summed(trace: RankTrace) -> list[Improvement]:
