@@ -73,10 +73,25 @@ class StreamRow(Struct):
     split: tuple[TimeShare, ...]
 
 
+class OverlapRow(Struct):
+    """Compute, communication or copies (`kind`), in seconds per step with any running.
+
+    `alone_s` is the part with neither of the other two; `with_*` the part with each other one, None for its own kind.
+    """
+
+    kind: str
+    seconds: float
+    alone_s: float
+    with_compute_s: float | None
+    with_communication_s: float | None
+    with_copies_s: float | None
+
+
 class Overlap(Struct):
     """Communication and copies alongside compute, in seconds per step with any running.
 
-    `exposed_*` is the part not covered by compute. `all_*` covers the whole trace, including outside steps.
+    `exposed_*` is the part in which no kernel computes (`perfkit.analysis.trace.work.exposed_time`). `all_*` covers the
+    whole trace, including outside steps. `pairs` has compute, communication and copies against each other.
     """
 
     communication_s: float
@@ -87,6 +102,7 @@ class Overlap(Struct):
     all_exposed_communication_s: float = 0.0
     all_copies_s: float = 0.0
     all_exposed_copies_s: float = 0.0
+    pairs: tuple[OverlapRow, ...] = ()
 
 
 class CollectiveRow(Struct):

@@ -5,8 +5,9 @@ import numpy as np
 from perfkit.analysis.model.trace import CollectiveRow
 from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling, explain_excess
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.time.intervals import Ints, measure_covered, merge_intervals, subtract_intervals
+from perfkit.analysis.trace.time.intervals import Ints, measure_covered, merge_intervals
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
+from perfkit.analysis.trace.work.exposed_time import find_exposed_time
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.calls.collective import CollectiveType as CollectiveKind
 from perfkit.cost.calls.collective import Message, classify_collective, parse_kernel_ranks
@@ -136,7 +137,7 @@ def _measure_exposure(pieces: WorkItems, members: list[Ints]) -> tuple[Ints, Int
     of = np.repeat(np.arange(len(spans)), [len(intervals) for intervals in spans])
     begin, end = np.concatenate(spans).T
     windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
-    alone = subtract_intervals(windows, pieces.merge_spans(pieces.is_kind(WorkKind.WORK)))
+    alone = find_exposed_time(pieces, windows)
     # Sums of doubles are exact up to 2**53 ns, which are 104 days.
     wall, exposed = (
         np.bincount(of, measure_covered(begin, end, intervals), len(spans)) for intervals in (windows, alone)

@@ -23,15 +23,16 @@ from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.step_rows import build_outlier_rows, build_step_rows, describe_step_basis
-from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
+from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_length
 from perfkit.analysis.trace.time.launch_queue import summarize_launches
 from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.analysis.trace.trace_notes import collect_notes
+from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns, measure_overlap
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
 from perfkit.analysis.trace.work.roofline_rows import count_parts
-from perfkit.analysis.trace.work.split_time import measure_overlap, split_streams
+from perfkit.analysis.trace.work.split_time import split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
@@ -120,7 +121,7 @@ def analyze_with_details(
     counted = None if counters is None else counters.match_columns(trace, ops.kernels)
     engine = analyze_work(ops, roofs, counted, critical)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
-    exposed = _measure_exposed(work)
+    exposed = measure_exposed_ns(work)
     copied = work.is_kind(WorkKind.COPY) & engine.within
     if idle is None:
         idle = find_idle_causes(ops, spans, engine.waiting)
@@ -236,12 +237,6 @@ def _guess_fp32_settings(kind: str, ceilings: DeviceCeilings | None) -> Fp32Sett
     """
     has_tf32 = is_cuda(kind) and ceilings is not None and ceilings.find(CeilingLevel.MATRIX, TF32) is not None
     return Fp32Settings(matmul=IEEE, conv=TF32, rnn=TF32, has_tf32=True) if has_tf32 else None
-
-
-def _measure_exposed(work: WorkItems) -> Ints:
-    """The part of each piece that no compute overlaps."""
-    computing = work.merge_spans(work.is_kind(WorkKind.WORK))
-    return work.end_ns - work.start_ns - measure_covered(work.start_ns, work.end_ns, computing)
 
 
 def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:

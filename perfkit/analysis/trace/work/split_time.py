@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.trace import Overlap, StreamRow
+from perfkit.analysis.model.trace import StreamRow
 from perfkit.analysis.trace.roofline.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
 from perfkit.analysis.trace.time import wall_time_split
 from perfkit.analysis.trace.time.intervals import (
     EMPTY,
     Intervals,
-    clip_intervals,
-    measure_length,
+    join_intervals,
     merge_intervals,
     subtract_intervals,
 )
@@ -124,11 +123,19 @@ def _split_spans(
     unknown: Intervals = EMPTY,
 ) -> TimeSplit:
     starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
-    work = {
-        name: merge_intervals(starts[kinds == number], ends[kinds == number])
-        for name, number in _NUMBERS.items()
-        if name not in (time_split.UNRECORDED, *time_split.IDLE)
-    }
+    # Copies and fills within a device's memory do not compute: communication and copies beside them are exposed.
+    moves = (pieces.is_kind(WorkKind.WORK) & ~pieces.computes)[rows]
+    links = pieces.kind[rows] != WorkKind.WORK
+    linked = merge_intervals(starts[links], ends[links]) if moves.any() else EMPTY
+    work = {}
+    for name, number in _NUMBERS.items():
+        if name in (time_split.UNRECORDED, *time_split.IDLE):
+            continue
+        mine = kinds == number
+        work[name] = merge_intervals(starts[mine & ~moves], ends[mine & ~moves])
+        if (mine & moves).any():
+            beside = subtract_intervals(merge_intervals(starts[mine & moves], ends[mine & moves]), linked)
+            work[name] = join_intervals(work[name], beside)
     with_data = len(fetching) > 0
     if waiting is not None:
         work[time_split.UNRECORDED] = waiting.unrecorded
@@ -143,29 +150,3 @@ def _split_spans(
         on_cpu=waiting is None, with_data=with_data, with_unknown=len(unknown) > 0
     )
     return split_wall_time(windows, work, categories)
-
-
-def measure_overlap(pieces: WorkItems, parts: int) -> Overlap:
-    """Measure communication and copies in the windows and overall, and the part that compute does not overlap."""
-    windows = pieces.windows.spans
-    computing = pieces.merge_spans(pieces.is_kind(WorkKind.WORK))
-
-    def seconds(when: Intervals) -> tuple[float, float]:
-        return measure_length(when) / 1e9, measure_length(subtract_intervals(when, computing)) / 1e9
-
-    communication, copies = (
-        pieces.merge_spans(pieces.is_kind(WorkKind.COMMUNICATION)),
-        pieces.merge_spans(pieces.is_kind(WorkKind.COPY)),
-    )
-    sent, copied = seconds(clip_intervals(communication, windows)), seconds(clip_intervals(copies, windows))
-    all_sent, all_copied = seconds(communication), seconds(copies)
-    return Overlap(
-        communication_s=sent[0] / parts,
-        exposed_communication_s=sent[1] / parts,
-        copies_s=copied[0] / parts,
-        exposed_copies_s=copied[1] / parts,
-        all_communication_s=all_sent[0],
-        all_exposed_communication_s=all_sent[1],
-        all_copies_s=all_copied[0],
-        all_exposed_copies_s=all_copied[1],
-    )

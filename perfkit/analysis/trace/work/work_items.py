@@ -18,7 +18,7 @@ from perfkit.analysis.trace.work.inferred_calls import infer_calls
 from perfkit.analysis.trace.work.link_copies import find_link_copies
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.model import NONE, Ints, Small, Trace
+from perfkit.trace.model import NONE, Category, Ints, Small, Trace
 from perfkit.trace.ops.kernels import find_communication, is_compiled_region
 from perfkit.trace.ops.ops import OpRole, Ops
 
@@ -81,6 +81,12 @@ class WorkItems:
     def is_kind(self, kind: WorkKind) -> Flags:
         flags: Flags = self.kind == kind
         return flags
+
+    @cached_property
+    def computes(self) -> Flags:
+        """Mask pieces that compute: on a device kernels, without copies and fills; communication never does."""
+        flags: Flags = self.kind == WorkKind.WORK
+        return flags & (self.ops.trace.category[self.event] == Category.KERNEL) if self.on_device else flags
 
     @cached_property
     def has_strides(self) -> bool:

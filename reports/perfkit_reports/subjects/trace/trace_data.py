@@ -14,6 +14,7 @@ from perfkit.analysis.model.trace import (
     CollectiveRow,
     CopyRow,
     Overlap,
+    OverlapRow,
     RankTrace,
     Recompute,
     StepRow,
@@ -55,6 +56,7 @@ _COSTS: dict[str, Callable[[RankTrace], Iterable[OpRow]]] = {
 _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]]]] = {
     "steps": (StepRow, lambda trace: trace.steps),
     "streams": (StreamRow, lambda trace: trace.streams),
+    "overlap": (OverlapRow, lambda trace: trace.overlap.pairs),
     "collectives": (CollectiveRow, lambda trace: trace.collectives),
     "copies": (CopyRow, lambda trace: trace.copies),
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
