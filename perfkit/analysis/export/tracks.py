@@ -14,7 +14,7 @@ from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
 from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
-from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.time.grouping import Floats
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis

@@ -40,7 +40,7 @@ class QueuedIdle(Struct):
 
 
 class Launches(Struct):
-    """Launch statistics of the device; None where the trace has none.
+    """Launch statistics of the device, of several of the critical one; None where the trace has none.
 
     `delay_s` is the median time from a launch to the start of its kernel. `queue_depth` is the median number of kernels
     launched and not yet started, without the one that starts. `starved_s` is device idle time per step with nothing

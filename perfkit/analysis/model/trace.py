@@ -105,6 +105,30 @@ class Overlap(Struct):
     pairs: tuple[OverlapRow, ...] = ()
 
 
+class DeviceRow(Struct):
+    """One device of a trace, per step.
+
+    `number` is as recorded, -1 where it is not. `process` launched its work, empty where one process launched all.
+    `critical` marks the one whose time the figures of the whole trace have: of all, it computes longest. `busy_s` is
+    the time with any work running, `compute_s` with a kernel that computes. `time_split` sums to the step, `idle` (by
+    cause of `perfkit.analysis.model.idle`) to `idle_s`, its idle time. `mfu` is over its own peak.
+    """
+
+    number: int
+    process: str
+    name: str
+    critical: bool
+    kernels: float
+    busy_s: float
+    compute_s: float
+    idle_s: float
+    time_split: tuple[TimeShare, ...]
+    idle: tuple[TimeShare, ...]
+    overlap: Overlap
+    mfu: Quantity
+    hardware_flops: Quantity
+
+
 class CollectiveRow(Struct):
     """Equal collectives together, per step. Bandwidths follow nccl-tests: algorithm = bytes / time, bus = that times
     the factor of the collective, comparable with the link's rate for any number of ranks; `efficiency_reason` says why
@@ -114,8 +138,9 @@ class CollectiveRow(Struct):
     where the backend ran another collective. `volume_bytes` are the bytes over the links of each rank, the bytes of the
     bus bandwidth; None where the size or the number of ranks is unknown.
 
-    `seconds` are summed over calls, which may overlap. `wall_s` is the time with any of them running. `exposed_s` of it
-    is not overlapped with compute. `all_calls` and `all_s` (summed) cover the whole trace, including outside steps.
+    `seconds` are summed over calls, which may overlap, on all devices. `wall_s` is the time with any of them running on
+    the critical device. `exposed_s` of it is not overlapped with compute. `all_calls` and `all_s` (summed) cover the
+    whole trace, including outside steps.
     """
 
     name: str
@@ -145,7 +170,10 @@ class CollectiveRow(Struct):
 
 
 class CopyRow(Struct):
-    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` is None where unknown."""
+    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` is None where unknown.
+
+    `exposed_s` is that of the critical device's copies.
+    """
 
     kind: str
     pageable: bool | None
@@ -172,6 +200,10 @@ class RankTrace(Struct):
 
     Attributes:
         label: the name in reports: `rank 3`, or the file's name.
+        devices: a row for each device that worked, one for most traces, none for a CPU's. Of several, one is critical,
+            and `device`, `ceilings`, `time_split`, `steps`, `overlap`, `launches`, `summary`, `gaps` and `host_calls`
+            are its own. Rows of kernels, ops, modules, collectives and copies have the work of all, and so have
+            `model_flops`, `mfu` and `hfu`, over the sum of the peaks of those that compute.
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace.
         device_name: as recorded, empty if not.
         device_basis: the source of the name (the trace, the user, this machine).
@@ -265,6 +297,7 @@ class RankTrace(Struct):
     matrix_dtype: str = ""
     flops_by_precision: tuple[PrecisionFlops, ...] = ()
     kernels_per_step: float = 0.0
+    devices: tuple[DeviceRow, ...] = ()
     graphs: tuple[ReplayedGraph, ...] = ()
     lost_kernels: LostKernels | None = None
     gemms: tuple[GemmRow, ...] = ()

@@ -16,13 +16,14 @@ from perfkit.trace.model import NONE, Category, CollectiveRecord
 
 
 def build_collective_rows(
-    pieces: WorkItems, exchanged: CollectiveMessages, parts: int, roofs: Roofs
+    pieces: WorkItems, exchanged: CollectiveMessages, parts: int, roofs: Roofs, device: int
 ) -> tuple[CollectiveRow, ...]:
     """Equal collectives together, those that take longest within the windows first.
 
     Args:
         exchanged: what the pieces exchanged.
         parts: the number of steps, 1 for none.
+        device: the critical one, whose wall time and exposed time they have.
     """
     asked = _find_requesting_ops(pieces)
     calling = np.isin(np.arange(len(pieces)), asked[asked != NONE])
@@ -33,7 +34,7 @@ def build_collective_rows(
     groups = group_rows(which[rows], np.where(which[rows] == NONE, pieces.label[rows], NONE))
     order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.count_by_group())
     members = np.split(rows[order], ends[:-1])
-    wall_ns, exposed_ns = _measure_exposure(pieces, members)
+    wall_ns, exposed_ns = _measure_exposure(pieces, members, device)
     table = []
     for index, (first, mine) in enumerate(zip(groups.first.tolist(), members, strict=True)):
         within = mine[pieces.step[mine] != NONE]
@@ -131,13 +132,14 @@ def make_row_key(about: CollectiveRecord) -> tuple[str, str, str, int | None]:
     )  # fmt: skip
 
 
-def _measure_exposure(pieces: WorkItems, members: list[Ints]) -> tuple[Ints, Ints]:
-    """For each group of pieces, the time with any running within the windows, and the time without compute."""
-    spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in members]
+def _measure_exposure(pieces: WorkItems, members: list[Ints], device: int) -> tuple[Ints, Ints]:
+    """For each group of pieces, the time with any running on a device within the windows, and that without compute."""
+    its = [mine[pieces.device[mine] == device] for mine in members]
+    spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in its]
     of = np.repeat(np.arange(len(spans)), [len(intervals) for intervals in spans])
     begin, end = np.concatenate(spans).T
     windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
-    alone = find_exposed_time(pieces, windows)
+    alone = find_exposed_time(pieces, windows, device)
     # Sums of doubles are exact up to 2**53 ns, which are 104 days.
     wall, exposed = (
         np.bincount(of, measure_covered(begin, end, intervals), len(spans)) for intervals in (windows, alone)

@@ -36,7 +36,8 @@ def build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
     spans, trace = engine.windows, engine.pieces.ops.trace
     if not len(spans.unlike):
         return ()
-    split = split_outliers(engine.pieces, engine.category, engine.waiting)
+    rows = engine.pieces.select_device(engine.critical_device)
+    split = split_outliers(engine.pieces, engine.category, engine.waiting, rows, engine.idle.beside)
     return tuple(
         StepRow(
             number=int(number),

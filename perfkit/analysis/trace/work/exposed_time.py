@@ -3,6 +3,8 @@
 Copies and fills within a device's memory do not compute: a collective beside them is exposed.
 """
 
+import numpy as np
+
 from perfkit.analysis.model.trace import Overlap, OverlapRow
 from perfkit.analysis.trace.time.intervals import (
     Intervals,
@@ -17,32 +19,37 @@ from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 COMPUTE, COMMUNICATION, COPIES = "compute", "communication", "copies"
 
 
-def find_exposed_time(pieces: WorkItems, spans: Intervals) -> Intervals:
-    """The exposed part of some spans: in which nothing computes."""
-    return subtract_intervals(spans, pieces.merge_spans(pieces.computes))
+def find_exposed_time(pieces: WorkItems, spans: Intervals, device: int) -> Intervals:
+    """The exposed part of some spans: in which a device computes nothing."""
+    return subtract_intervals(spans, pieces.merge_spans(pieces.computes, pieces.select_device(device)))
 
 
-def measure_exposed_ns(pieces: WorkItems) -> Ints:
-    """The exposed part of each piece."""
-    computing = pieces.merge_spans(pieces.computes)
-    return pieces.end_ns - pieces.start_ns - measure_covered(pieces.start_ns, pieces.end_ns, computing)
+def measure_exposed_ns(pieces: WorkItems, device: int) -> Ints:
+    """The exposed part of each piece of a device, 0 of the others."""
+    rows = pieces.select_device(device)
+    begin, end = pieces.start_ns[rows], pieces.end_ns[rows]
+    exposed = np.zeros(len(pieces), np.int64)
+    exposed[rows] = end - begin - measure_covered(begin, end, pieces.merge_spans(pieces.computes, rows))
+    return exposed
 
 
-def measure_overlap(pieces: WorkItems, parts: int) -> Overlap:
-    """Measure communication and copies in the windows and overall, their exposed part, and what overlaps what."""
-    windows = pieces.windows.spans
+def measure_overlap(pieces: WorkItems, parts: int, device: int) -> Overlap:
+    """Measure a device's communication and copies in the windows and overall, their exposed part, and what overlaps
+    what.
+    """
+    windows, rows = pieces.windows.spans, pieces.select_device(device)
     communication, copies = (
-        pieces.merge_spans(pieces.is_kind(WorkKind.COMMUNICATION)),
-        pieces.merge_spans(pieces.is_kind(WorkKind.COPY)),
+        pieces.merge_spans(pieces.is_kind(WorkKind.COMMUNICATION), rows),
+        pieces.merge_spans(pieces.is_kind(WorkKind.COPY), rows),
     )
 
     def measure_s(spans: Intervals) -> tuple[float, float]:
-        return measure_length(spans) / 1e9, measure_length(find_exposed_time(pieces, spans)) / 1e9
+        return measure_length(spans) / 1e9, measure_length(find_exposed_time(pieces, spans, device)) / 1e9
 
     sent, copied = measure_s(clip_intervals(communication, windows)), measure_s(clip_intervals(copies, windows))
     all_sent, all_copied = measure_s(communication), measure_s(copies)
     of_kinds = {
-        COMPUTE: clip_intervals(pieces.merge_spans(pieces.computes), windows),
+        COMPUTE: clip_intervals(pieces.merge_spans(pieces.computes, rows), windows),
         COMMUNICATION: clip_intervals(communication, windows),
         COPIES: clip_intervals(copies, windows),
     }

@@ -1,12 +1,13 @@
 """Groups of work with their cost and their place on the roofline, and the rows they make in a report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
 from perfkit.analysis.trace.roofline.matmul_operands import describe_layout
 from perfkit.analysis.trace.roofline.roofline import (
     BOUNDS,
@@ -56,7 +57,7 @@ class RooflineGroups:
     bytes: Floats
     precision: NDArray[np.int64]
     limits: RooflineLimits
-    roofs: Roofs
+    roofs: DeviceRoofs
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -65,6 +66,10 @@ class RooflineGroups:
     def first(self) -> NDArray[np.int64]:
         """The first piece of each group: its keys are those of all."""
         return self.groups.first
+
+    def get_roofs(self, index: int) -> Roofs:
+        """The roofs of the device that a group ran on."""
+        return self.roofs.get_roofs(int(self.pieces.device[self.first[index]]))
 
     @cached_property
     def counted_share(self) -> Floats:
@@ -130,22 +135,42 @@ class RooflineGroups:
 
 
 def place_groups(
-    pieces: WorkItems, costs: WorkItemCosts, groups: RowGroups, roofs: Roofs, *, by_op: bool
+    pieces: WorkItems, costs: WorkItemCosts, groups: RowGroups, roofs: DeviceRoofs, *, by_op: bool
 ) -> RooflineGroups:
-    """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one."""
+    """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one.
+
+    Each group is of one kind of device.
+    """
     seconds = groups.sum_by_group(pieces.busy_ns) / 1e9
     calls = groups.sum_by_group(_mark_call_starts(pieces)) if by_op else groups.count_by_group().astype(np.float64)
     flops, moved = groups.sum_by_group(costs.flops), groups.sum_by_group(costs.bytes)
-    limited = compute_limits(groups.sum_by_group(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
+    placed = RooflineGroups(
+        pieces, costs, groups, calls, seconds, flops, moved, _find_dominant_precision(costs, groups),
+        _NO_LIMITS, roofs,
+    )  # fmt: skip
+    limits = [_limit_groups(placed, own) for own in roofs.kinds]
+    if len(limits) == 1:
+        return replace(placed, limits=limits[0])
+    kind = roofs.find_kinds(pieces.device[groups.first])
+    columns = ([getattr(one, field.name) for one in limits] for field in fields(RooflineLimits))
+    return replace(placed, limits=RooflineLimits(*(np.choose(kind, column) for column in columns)))
+
+
+_NO_LIMITS = RooflineLimits(np.empty(0), np.empty(0, np.int8), np.empty(0, np.int8), np.empty(0, np.bool_))
+
+
+def _limit_groups(placed: RooflineGroups, roofs: Roofs) -> RooflineLimits:
+    """The limits of all groups by the roofs of one kind of device."""
+    costs, groups, seconds, calls = placed.costs, placed.groups, placed.seconds, placed.calls
+    compute_s = groups.sum_by_group(costs.compute_s(roofs, costs.flops))
+    limited = compute_limits(compute_s, placed.bytes, seconds, calls, roofs)
     if costs.is_bounded.any():
         most = groups.sum_by_group(costs.compute_s(roofs, costs.most_flops))
         limited = combine_limits(
             limited, compute_limits(most, groups.sum_by_group(costs.most_bytes), seconds, calls, roofs), seconds
         )
-    _limit_copies(pieces, groups, moved, seconds, roofs, limited)
-    return RooflineGroups(
-        pieces, costs, groups, calls, seconds, flops, moved, _find_dominant_precision(costs, groups), limited, roofs
-    )
+    _limit_copies(placed.pieces, groups, placed.bytes, seconds, roofs, limited)
+    return limited
 
 
 def _mark_call_starts(pieces: WorkItems) -> NDArray[np.bool_]:
@@ -259,7 +284,7 @@ def compute_roof_share(attainable_s: float | None, seconds: float) -> float | No
 
 def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
     """The reason that a group with a known cost has no share of its roof; empty otherwise."""
-    roofs, first, (unit, dtype) = placed.roofs, int(placed.first[index]), _get_precision(placed, index)
+    roofs, first, (unit, dtype) = placed.get_roofs(index), int(placed.first[index]), _get_precision(placed, index)
     kind = int(placed.pieces.kind[first])
     if limit.attainable_s is None:
         costed = kind == WorkKind.WORK and unit and placed.flops[index] > 0

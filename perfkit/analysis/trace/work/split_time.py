@@ -22,6 +22,7 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.event_nesting import sort_by_group
 from perfkit.trace.model import NONE
+from perfkit.trace.ops.traced_devices import EVERYTHING, Rows
 
 # Devices have some ten streams. Further ones share a row.
 MOST_STREAMS = 200
@@ -56,18 +57,26 @@ def split_windows(
     waiting: LaunchQueue | None,
     fetching: Intervals,
     unknown: Intervals = EMPTY,
+    rows: Rows = EVERYTHING,
+    beside: Intervals = EMPTY,
 ) -> TimeSplit:
-    """Split the windows of a trace.
+    """Split the windows of a trace for the pieces of one device.
 
     `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data,
-    `unknown` when events of unknown kind ran on a CPU.
+    `unknown` when events of unknown kind ran on a CPU, `beside` when the device is idle because another one works.
     """
-    return _split_spans(pieces.windows.spans, pieces, category, slice(None), waiting, fetching, unknown)
+    return _split_spans(pieces.windows.spans, pieces, category, rows, waiting, fetching, unknown, beside)
 
 
-def split_outliers(pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None) -> TimeSplit:
-    """Split the outlier steps."""
-    return _split_spans(pieces.windows.unlike, pieces, category, slice(None), waiting)
+def split_outliers(
+    pieces: WorkItems,
+    category: NDArray[np.int8],
+    waiting: LaunchQueue | None,
+    rows: Rows = EVERYTHING,
+    beside: Intervals = EMPTY,
+) -> TimeSplit:
+    """Split the outlier steps likewise."""
+    return _split_spans(pieces.windows.unlike, pieces, category, rows, waiting, beside=beside)
 
 
 def split_streams(
@@ -117,10 +126,11 @@ def _split_spans(
     windows: Intervals,
     pieces: WorkItems,
     category: NDArray[np.int8],
-    rows: NDArray[np.int64] | slice,
+    rows: Rows,
     waiting: LaunchQueue | None,
     fetching: Intervals = EMPTY,
     unknown: Intervals = EMPTY,
+    beside: Intervals = EMPTY,
 ) -> TimeSplit:
     starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
     # Copies and fills within a device's memory do not compute: communication and copies beside them are exposed.
@@ -134,9 +144,10 @@ def _split_spans(
         mine = kinds == number
         work[name] = merge_intervals(starts[mine & ~moves], ends[mine & ~moves])
         if (mine & moves).any():
-            beside = subtract_intervals(merge_intervals(starts[mine & moves], ends[mine & moves]), linked)
-            work[name] = join_intervals(work[name], beside)
-    with_data = len(fetching) > 0
+            moving = subtract_intervals(merge_intervals(starts[mine & moves], ends[mine & moves]), linked)
+            work[name] = join_intervals(work[name], moving)
+    with_data, with_others = len(fetching) > 0, len(beside) > 0
+    work[time_split.IDLE_BESIDE] = beside
     if waiting is not None:
         work[time_split.UNRECORDED] = waiting.unrecorded
     if waiting is not None and not waiting.known:
@@ -147,6 +158,6 @@ def _split_spans(
         fetching = subtract_intervals(subtract_intervals(fetching, queued), perhaps)
     work |= {time_split.DATA: fetching, time_split.UNKNOWN_EVENTS: unknown}
     categories = wall_time_split.list_categories(
-        on_cpu=waiting is None, with_data=with_data, with_unknown=len(unknown) > 0
+        on_cpu=waiting is None, with_data=with_data, with_unknown=len(unknown) > 0, with_others=with_others
     )
     return split_wall_time(windows, work, categories)
