@@ -334,10 +334,15 @@ class RankTrace(Struct):
         """The dots of its roofline: the whole and its phases, and the longest ops and kernels that have a place."""
         if self.missing_device_reason:
             return ()
-        return (*self.summary, *_select_dots(self.ops), *(() if is_cpu(self.device) else _select_dots(self.kernels)))
+        kernels = () if is_cpu(self.device) else _select_dots(self.kernels, self.device_name)
+        return (*self.summary, *_select_dots(self.ops, self.device_name), *kernels)
 
 
-def _select_dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
-    """The longest rows of work within steps that have a place on two log axes."""
-    placed = (row for row in rows if row.flops_per_s and row.unit and row.phase != OUTSIDE and row.kind != REST)
+def _select_dots(rows: tuple[OpRow, ...], device: str) -> list[OpRow]:
+    """The longest rows of work within steps that have a place on two log axes, under the roofs of this device."""
+    placed = (
+        row
+        for row in rows
+        if row.flops_per_s and row.unit and row.phase != OUTSIDE and row.kind != REST and row.device in ("", device)
+    )
     return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]

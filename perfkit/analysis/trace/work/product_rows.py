@@ -37,7 +37,7 @@ MOST_ROWS = 2000
 _PRODUCTS = (OpClass.MATMUL, OpClass.ATTENTION)
 _OF_OP_ROW = (
     "phase", "shapes", "dtype", "unit", "calls", "seconds", "share", "flops", "bytes", "flops_per_s", "bound", "level",
-    "attainable_s", "efficiency", "above_roof", "efficiency_reason",
+    "attainable_s", "efficiency", "above_roof", "efficiency_reason", "device",
 )  # fmt: skip
 _TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 

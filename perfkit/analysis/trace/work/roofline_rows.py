@@ -268,6 +268,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         wall_s=wall,
         critical_s=None if placed.critical_s is None else float(placed.critical_s[index]) / parts,
         layout="" if call == NONE or not pieces.has_strides else describe_layout(*pieces.ops.calls[call].call),
+        device=placed.get_roofs(index).device_name if len(placed.roofs.kinds) > 1 else "",
     )
 
 

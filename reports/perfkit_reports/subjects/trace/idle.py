@@ -4,7 +4,17 @@ from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from perfkit.analysis.model.idle import BETWEEN, CAUSES, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, STARTING, SYNC
+from perfkit.analysis.model.idle import (
+    BETWEEN,
+    CAUSES,
+    ELSEWHERE,
+    HELD_UP,
+    LATE,
+    OTHER_DEVICE,
+    OTHER_STREAM,
+    STARTING,
+    SYNC,
+)
 from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import UNRECORDED
@@ -42,6 +52,7 @@ _MEANING = {
     BETWEEN: f"“{BETWEEN}”: gaps of at most 10 us.",
     OTHER_STREAM: f"“{OTHER_STREAM}”: a longer gap before a kernel on a different stream than the last one.",
     HELD_UP: f"“{HELD_UP}”: a launched kernel began later than launch latency explains.",
+    OTHER_DEVICE: f"“{OTHER_DEVICE}”: gaps of 1 ms or more, with work queued of more than 50 us.",
     UNRECORDED: f"“{UNRECORDED}”: the trace does not show device activity.",
 }
 

@@ -13,6 +13,7 @@ from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import (
     CollectiveRow,
     CopyRow,
+    DeviceRow,
     Overlap,
     OverlapRow,
     RankTrace,
@@ -55,6 +56,7 @@ _COSTS: dict[str, Callable[[RankTrace], Iterable[OpRow]]] = {
 }
 _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]]]] = {
     "steps": (StepRow, lambda trace: trace.steps),
+    "devices": (DeviceRow, lambda trace: trace.devices),
     "streams": (StreamRow, lambda trace: trace.streams),
     "overlap": (OverlapRow, lambda trace: trace.overlap.pairs),
     "collectives": (CollectiveRow, lambda trace: trace.collectives),
@@ -114,6 +116,7 @@ def _list_time_rows(trace: RankTrace) -> list[dict[str, Any]]:
     scopes = [
         ("step", trace.time_split),
         *((f"step {step.number}", step.time_split) for step in trace.steps),
+        *((f"device {row.number} {row.process}".rstrip(), row.time_split) for row in trace.devices),
         *((f"stream {stream.device}/{stream.stream}", stream.split) for stream in trace.streams),
     ]
     return [

@@ -128,12 +128,20 @@ def describe_device(trace: RankTrace) -> str:
     if trace.unknown_work_reason and not trace.device_name:
         return "an unknown device"
     if trace.device_name:
-        return trace.device_name
+        return f"{trace.device_name}{_name_critical_device(trace)}"
     if trace.file_info.is_truncated and is_cpu(trace.device):  # profilers write device events last
         return "the CPU, in the readable part of the file"
     if is_cpu(trace.device):
         return "a CPU"
     return f"an unnamed {trace.device.upper()} device" if trace.device else "an unknown device"
+
+
+def _name_critical_device(trace: RankTrace) -> str:
+    """` (device 0, critical of 2)`; empty for a single device."""
+    critical = next((row for row in trace.devices if row.critical), None)
+    if critical is None or len(trace.devices) == 1:
+        return ""
+    return f" (device {critical.number}, critical of {len(trace.devices)})"
 
 
 def list_ceilings(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:

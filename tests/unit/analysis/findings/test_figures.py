@@ -21,6 +21,7 @@ from tests.fixtures.rank_traces import (
     collective,
     copy,
     coverage,
+    device,
     gap,
     gemm,
     launches,
@@ -81,6 +82,7 @@ TRACES = {
     ),
     "launch.latency": rank_trace(launches=launches(queued_idle=QUEUED)),
     "launch.blocked": rank_trace(launches=launches(queued_idle=QUEUED)),
+    "devices.in_turn": rank_trace(devices=(device(0, 0.437, critical=True, beside_s=0.391), device(1, 0.391))),
     "comm.exposed": rank_trace(overlap=EXPOSED, collectives=(collective("allreduce", 0.123),)),
     "comm.slow_link": rank_trace(collectives=(collective("allreduce", 0.2, bus_bandwidth=1e10),)),
     "comm.small_messages": rank_trace(
