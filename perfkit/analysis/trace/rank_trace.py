@@ -125,7 +125,7 @@ def analyze_with_details(
     if unseen:
         ceilings, by_device = None, ()
     names = [name if one == device else one.name for one in devices]
-    known = by_device or [ceilings if one == device else None for one in devices]
+    known: Sequence[DeviceCeilings | None] = by_device or [ceilings if one == device else None for one in devices]
     every = [
         _select_roofs(one.kind, its_name, its, environment)
         for one, its_name, its in zip(devices, names, known, strict=True)

@@ -39,7 +39,7 @@ from perfkit_reports.selection import make_idle_key
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
-from perfkit_reports.subjects.trace.trace_sentences import get_time_basis
+from perfkit_reports.subjects.trace.trace_sentences import get_time_basis, name_critical_device
 
 TITLE = "Idle time by cause"
 
@@ -146,12 +146,13 @@ def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
         return ()
     shares = tuple(TimeShare(category=cause, seconds=took, share=took / whole) for cause, took in spent.items())
     of_what = "step" if trace.steps else "trace"
+    on_device = f", {name}" if (name := name_critical_device(trace)) else ""
     of_step = f", {units.format_percent(whole / trace.step_s)} of the {of_what}" if trace.step_s > 0 else ""
     return (
         Bars(
             id=f"idle-causes{end}",
             title="",
-            bars=(Bar(f"{units.format_seconds(whole)} {get_time_basis(trace)}{of_step}", shares),),
+            bars=(Bar(f"{units.format_seconds(whole)} {get_time_basis(trace)}{of_step}{on_device}", shares),),
             label="Idle time by cause",
             whole="of the idle time",
             caption="While the device idles, the critical path runs through the CPU or a wait.",

@@ -1,6 +1,7 @@
 """The devices of a trace that has several."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from perfkit.analysis.model.trace import DeviceRow, RankTrace
@@ -14,7 +15,7 @@ from perfkit_reports.cells import (
 )
 from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.tables import Column
+from perfkit_reports.document.tables import Column, drop_empty_columns
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
@@ -40,6 +41,11 @@ def _make_cause_cell(row: DeviceRow) -> Cell:
     return make_text_cell("" if most is None else most.category)
 
 
+def _make_utilization_cell(row: DeviceRow) -> Cell:
+    """The section on coverage has the source of the figure, which is long."""
+    return replace(make_quantity_cell(row.mfu), detail="")
+
+
 _COLUMNS: tuple[Column[_DeviceEntry], ...] = (
     Column("Device", lambda entry: Cell(str(entry.row.number), value=entry.row.number), weight=Weight.BRIEF),
     Column("Name", lambda entry: make_text_cell(entry.row.name), numeric=False, wrap=True),
@@ -48,7 +54,7 @@ _COLUMNS: tuple[Column[_DeviceEntry], ...] = (
     Column("Kernels", lambda entry: make_calls_cell(entry.row.kernels), help="and copies, per step"),
     Column("Busy", lambda entry: make_seconds_cell(entry.row.busy_s), help="per step", weight=Weight.BRIEF),
     Column("% busy", lambda entry: _make_share_cell(entry.row.busy_s, entry.step_s), meter=True, most=1.0),
-    Column("Compute", lambda entry: make_seconds_cell(entry.row.compute_s), help="per step"),
+    Column("Compute", lambda entry: make_seconds_cell(entry.row.compute_s), help="per step", weight=Weight.DETAIL),
     Column(
         "Exposed communication",
         lambda entry: make_seconds_cell(entry.row.overlap.exposed_communication_s),
@@ -57,7 +63,7 @@ _COLUMNS: tuple[Column[_DeviceEntry], ...] = (
     Column("Idle", lambda entry: make_seconds_cell(entry.row.idle_s), help="per step", weight=Weight.BRIEF),
     Column("% idle", lambda entry: _make_share_cell(entry.row.idle_s, entry.step_s), weight=Weight.BRIEF),
     Column("Main cause", lambda entry: _make_cause_cell(entry.row), numeric=False, wrap=True, help="of its idle time"),
-    Column("MFU", lambda entry: make_quantity_cell(entry.row.mfu), help="over its own peak", weight=Weight.BRIEF),
+    Column("MFU", lambda entry: _make_utilization_cell(entry.row), help="over its own peak", weight=Weight.BRIEF),
 )
 
 
@@ -70,4 +76,5 @@ def build_devices_section(analysis: TraceAnalysis) -> Section | None:
 
 def _build_devices(trace: RankTrace, end: str) -> Sequence[Block]:
     entries = [_DeviceEntry(row, trace.step_s) for row in trace.devices]
-    return make_table(f"devices{end}", "Devices", _COLUMNS, entries, "device", show_title=False)
+    columns = drop_empty_columns(_COLUMNS, entries)
+    return make_table(f"devices{end}", "Devices", columns, entries, "device", show_title=False)

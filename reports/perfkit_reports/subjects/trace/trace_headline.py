@@ -16,6 +16,7 @@ from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit_reports.subjects.trace.improvements import Improvement, has_roofs, list_improvements
 from perfkit_reports.subjects.trace.series import choose_focus_trace
+from perfkit_reports.subjects.trace.trace_sentences import name_critical_device
 from perfkit_reports.wording import format_bounded, format_sentence
 
 _WORDS = {
@@ -128,20 +129,13 @@ def describe_device(trace: RankTrace) -> str:
     if trace.unknown_work_reason and not trace.device_name:
         return "an unknown device"
     if trace.device_name:
-        return f"{trace.device_name}{_name_critical_device(trace)}"
+        critical = name_critical_device(trace)
+        return f"{trace.device_name} ({critical}, critical of {len(trace.devices)})" if critical else trace.device_name
     if trace.file_info.is_truncated and is_cpu(trace.device):  # profilers write device events last
         return "the CPU, in the readable part of the file"
     if is_cpu(trace.device):
         return "a CPU"
     return f"an unnamed {trace.device.upper()} device" if trace.device else "an unknown device"
-
-
-def _name_critical_device(trace: RankTrace) -> str:
-    """` (device 0, critical of 2)`; empty for a single device."""
-    critical = next((row for row in trace.devices if row.critical), None)
-    if critical is None or len(trace.devices) == 1:
-        return ""
-    return f" (device {critical.number}, critical of {len(trace.devices)})"
 
 
 def list_ceilings(traces: Sequence[RankTrace]) -> list[DeviceCeilings]:
