@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfkit.analysis.model.idle import CAUSES
+from perfkit.analysis.model.launches import DeviceRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import DATA, IDLE, UNRECORDED
-from perfkit.analysis.model.trace import DeviceRow
 from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.matrix_utilization import MatrixUtilization, compute_matrix_utilization
 from perfkit.analysis.trace.time.intervals import clip_intervals, measure_length

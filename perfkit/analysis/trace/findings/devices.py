@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.idle import OTHER_DEVICE
-from perfkit.analysis.model.trace import DeviceRow
+from perfkit.analysis.model.launches import DeviceRow
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.analysis.trace.findings.trace_view import TURNS, TraceView
 from perfkit.core.units import format_percent, format_seconds

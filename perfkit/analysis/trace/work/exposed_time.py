@@ -5,7 +5,7 @@ Copies and fills within a device's memory do not compute: a collective beside th
 
 import numpy as np
 
-from perfkit.analysis.model.trace import Overlap, OverlapRow
+from perfkit.analysis.model.launches import Overlap, OverlapRow
 from perfkit.analysis.trace.time.intervals import (
     Intervals,
     Ints,

@@ -1,6 +1,6 @@
 """Groups of work with their cost and their place on the roofline, and the rows they make in a report."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,18 +10,14 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
 from perfkit.analysis.trace.roofline.matmul_operands import describe_layout
 from perfkit.analysis.trace.roofline.roofline import (
-    BOUNDS,
     COMPUTE,
-    TOLERANCE,
-    UNKNOWN,
     RooflineLimit,
     RooflineLimits,
-    combine_limits,
-    compute_limits,
 )
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.grouping import RowGroups
 from perfkit.analysis.trace.time.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
+from perfkit.analysis.trace.work.group_limits import GroupTimes, limit_groups
 from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.link_copies import find_link, parse_copy_kind
 from perfkit.analysis.trace.work.shape_texts import show_shapes
@@ -144,33 +140,18 @@ def place_groups(
     seconds = groups.sum_by_group(pieces.busy_ns) / 1e9
     calls = groups.sum_by_group(_mark_call_starts(pieces)) if by_op else groups.count_by_group().astype(np.float64)
     flops, moved = groups.sum_by_group(costs.flops), groups.sum_by_group(costs.bytes)
-    placed = RooflineGroups(
-        pieces, costs, groups, calls, seconds, flops, moved, _find_dominant_precision(costs, groups),
-        _NO_LIMITS, roofs,
-    )  # fmt: skip
-    limits = [_limit_groups(placed, own) for own in roofs.kinds]
-    if len(limits) == 1:
-        return replace(placed, limits=limits[0])
-    kind = roofs.find_kinds(pieces.device[groups.first])
-    columns = ([getattr(one, field.name) for one in limits] for field in fields(RooflineLimits))
-    return replace(placed, limits=RooflineLimits(*(np.choose(kind, column) for column in columns)))
-
-
-_NO_LIMITS = RooflineLimits(np.empty(0), np.empty(0, np.int8), np.empty(0, np.int8), np.empty(0, np.bool_))
-
-
-def _limit_groups(placed: RooflineGroups, roofs: Roofs) -> RooflineLimits:
-    """The limits of all groups by the roofs of one kind of device."""
-    costs, groups, seconds, calls = placed.costs, placed.groups, placed.seconds, placed.calls
-    compute_s = groups.sum_by_group(costs.compute_s(roofs, costs.flops))
-    limited = compute_limits(compute_s, placed.bytes, seconds, calls, roofs)
-    if costs.is_bounded.any():
-        most = groups.sum_by_group(costs.compute_s(roofs, costs.most_flops))
-        limited = combine_limits(
-            limited, compute_limits(most, groups.sum_by_group(costs.most_bytes), seconds, calls, roofs), seconds
-        )
-    _limit_copies(placed.pieces, groups, placed.bytes, seconds, roofs, limited)
-    return limited
+    return RooflineGroups(
+        pieces,
+        costs,
+        groups,
+        calls,
+        seconds,
+        flops,
+        moved,
+        _find_dominant_precision(costs, groups),
+        limit_groups(pieces, costs, groups, GroupTimes(calls, seconds, moved), roofs),
+        roofs,
+    )
 
 
 def _mark_call_starts(pieces: WorkItems) -> NDArray[np.bool_]:
@@ -181,21 +162,6 @@ def _mark_call_starts(pieces: WorkItems) -> NDArray[np.bool_]:
     marks = np.zeros(len(pieces), np.bool_)
     marks[np.unique(code, return_index=True)[1]] = True
     return marks
-
-
-def _limit_copies(
-    pieces: WorkItems, groups: RowGroups, moved: Floats, seconds: Floats, roofs: Roofs, limited: RooflineLimits
-) -> None:
-    """Limit copies by their link; communication has no place on this roofline."""
-    kinds = pieces.kind[groups.first]
-    limited.attainable_s[kinds != WorkKind.WORK] = np.nan
-    limited.above_roof[kinds != WorkKind.WORK] = False
-    limited.bound[kinds != WorkKind.WORK] = BOUNDS.index(UNKNOWN)
-    for index in np.flatnonzero(kinds == WorkKind.COPY).tolist():
-        link = find_link(parse_copy_kind(pieces.ops.trace.names[int(pieces.name[groups.first[index]])]), roofs)
-        if link is not None:
-            limited.attainable_s[index] = moved[index] / link.value
-            limited.above_roof[index] = seconds[index] * TOLERANCE < limited.attainable_s[index]
 
 
 def _find_dominant_precision(costs: WorkItemCosts, groups: RowGroups) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.trace import StreamRow
+from perfkit.analysis.model.launches import StreamRow
 from perfkit.analysis.trace.roofline.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
 from perfkit.analysis.trace.time import wall_time_split
 from perfkit.analysis.trace.time.intervals import (

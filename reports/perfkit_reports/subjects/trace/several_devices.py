@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from perfkit.analysis.model.trace import DeviceRow, RankTrace
+from perfkit.analysis.model.launches import DeviceRow
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit_reports.cells import (
     make_calls_cell,

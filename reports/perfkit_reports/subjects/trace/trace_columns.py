@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.launches import HostCallRow, ReplayedGraph
-from perfkit.analysis.model.trace import CollectiveRow, CopyRow, OverlapRow, RankTrace, StreamRow
+from perfkit.analysis.model.launches import HostCallRow, OverlapRow, ReplayedGraph, StreamRow
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace
 from perfkit.core import units
 from perfkit_reports.cells import (
     format_count,

@@ -6,22 +6,20 @@ from typing import Any
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow, GroupChange
 from perfkit.analysis.model.fleet import RankRow, SkewRow
-from perfkit.analysis.model.launches import GapRow, HostCallRow, Launches, ReplayedGraph
+from perfkit.analysis.model.launches import (
+    DeviceRow,
+    GapRow,
+    HostCallRow,
+    Launches,
+    Overlap,
+    OverlapRow,
+    ReplayedGraph,
+    StreamRow,
+)
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import PathRow, SimulatedChange
 from perfkit.analysis.model.step import OpRow, TimeShare
-from perfkit.analysis.model.trace import (
-    CollectiveRow,
-    CopyRow,
-    DeviceRow,
-    Overlap,
-    OverlapRow,
-    RankTrace,
-    Recompute,
-    StepRow,
-    StreamRow,
-    TraceFileInfo,
-)
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, Recompute, StepRow, TraceFileInfo
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.record import get_value
 from perfkit.core.spec import Struct

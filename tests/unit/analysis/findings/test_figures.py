@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.launches import Overlap
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.time_split import PYTHON
-from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
+from perfkit.analysis.model.trace import RankTrace, Recompute
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.core import units

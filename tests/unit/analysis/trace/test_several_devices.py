@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.model.idle import ELSEWHERE, OTHER_DEVICE
+from perfkit.analysis.model.launches import DeviceRow
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, IDLE_BESIDE
-from perfkit.analysis.model.trace import DeviceRow, RankTrace
+from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.core.record import Measurement, Quantity
 from tests.fixtures.several_gpus import (
