@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.match_ids import map_processes
@@ -35,6 +36,12 @@ class TracedDevices:
         """`device 1`, with its process where several launched work."""
         process = f" of process {self.process[index]}" if self.process[index] else ""
         return f"device {self.number[index]}{process}"
+
+    def share_process(self, kernels: Ints, others: Ints) -> NDArray[np.bool_]:
+        """Mask pairs of kernels that one process launched."""
+        codes = np.asarray([self.process.index(process) for process in self.process], np.int64)
+        same: NDArray[np.bool_] = codes[self.of[kernels]] == codes[self.of[others]]
+        return same
 
     @cached_property
     def rows(self) -> tuple[Rows, ...]:

@@ -123,3 +123,21 @@ def test_ranks_in_one_file_that_number_their_device_alike_stay_apart(tmp_path: P
     assert idle(trace.devices[0])[ELSEWHERE] > 4e-3
     assert sorted(stream.kernels for stream in trace.streams) == [6, 15]
     assert not [each for each in collect_trace_findings((trace,), None, None) if each.id == "devices.in_turn"]
+
+
+def test_the_critical_path_leads_over_devices_of_one_process(tmp_path: Path) -> None:
+    """GPU 1 begins when GPU 0 has ended, though its work was launched long before."""
+    trace = analyze(tmp_path, record_turns(1, 3000.0, 8.0, ahead=True))
+    assert trace.replay is not None
+    assert trace.replay.critical_path["GEMM"] == pytest.approx(2 * 2992e-6)
+
+
+def test_the_critical_path_does_not_lead_to_another_rank_by_chance(tmp_path: Path) -> None:
+    events = []
+    for rank in (0, 1):
+        recorder = Recorder(process=1000 + rank, device_process=5000 * rank)
+        recorder.run(0, 10 + rank, 60 + 3000 * rank, 2992)
+        events += recorder.events
+    trace = analyze(tmp_path, events)
+    assert trace.replay is not None
+    assert trace.replay.critical_path["GEMM"] == pytest.approx(2992e-6)

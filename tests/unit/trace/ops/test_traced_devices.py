@@ -30,3 +30,11 @@ def test_processes_that_share_a_device_share_it(tmp_path: Path) -> None:
 def test_work_without_a_launch_is_of_the_device_with_its_number(tmp_path: Path) -> None:
     found = [launch(1, 0), kernel("k", 10, 5, 1), event("k", 20, 5, "gpu_memcpy", pid=600, tid=8, device=0, stream=8)]
     assert len(ops_of(tmp_path, *found).devices) == 1
+
+
+def test_equal_ranks_in_one_file_have_a_device_each(tmp_path: Path) -> None:
+    """Their launches have the same ids, and those of rank 1 come later."""
+    found = [launch(1, 0, pid=10), launch(1, 3, pid=11)]
+    found += [event("k", 20, 5, "kernel", tid=7, pid=pid, device=0, stream=7, correlation=1) for pid in (500, 600)]
+    ops = ops_of(tmp_path, *found)
+    assert (ops.devices.number, ops.devices.process) == ((0, 0), ("10", "11"))
