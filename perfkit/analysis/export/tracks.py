@@ -41,7 +41,8 @@ def build_tracks(
         yield Track("critical path", _build_path_slices(ops, replayed))
     if idle is not None and len(idle):
         texts = describe_idle_places(ops, idle)
-        yield Track("device idle: cause", _build_idle_slices(idle.begin_ns, idle.end_ns, idle.cause, *texts))
+        name = "device" if len(ops.devices) == 1 else ops.devices.format_device(idle.device)
+        yield Track(f"{name} idle: cause", _build_idle_slices(idle.begin_ns, idle.end_ns, idle.cause, *texts))
     bounds = _make_bound_slicer(engine)
     for lane, named in enumerate(_name_lanes(engine.pieces)):
         yield Track(f"bound: {named}", bounds(lane))

@@ -141,3 +141,23 @@ def test_the_critical_path_does_not_lead_to_another_rank_by_chance(tmp_path: Pat
     trace = analyze(tmp_path, events)
     assert trace.replay is not None
     assert trace.replay.critical_path["GEMM"] == pytest.approx(2992e-6)
+
+
+def test_a_device_that_waits_in_a_collective_is_not_the_critical_one(tmp_path: Path) -> None:
+    """Both are equally busy, and GPU 0 computes longer."""
+    recorder = Recorder()
+    recorder.step(1, 0, 5000)
+    for device, computing in ((0, 3000), (1, 1000)):
+        recorder.run(device, 10 + device, 100, computing)
+        recorder.run(
+            device, 20 + device, 100 + computing, 3900 - computing, name="ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+        )
+    trace = analyze(tmp_path, recorder.events)
+    assert [row.critical for row in trace.devices] == [True, False]
+    assert [row.busy_s for row in trace.devices] == [pytest.approx(3.9e-3)] * 2
+    assert trace.overlap == trace.devices[0].overlap
+    assert trace.overlap.exposed_communication_s == pytest.approx(0.9e-3)
+    assert trace.devices[1].overlap.exposed_communication_s == pytest.approx(2.9e-3)
+    (row,) = trace.collectives
+    assert (row.calls, row.seconds) == (2, pytest.approx(3.8e-3))
+    assert row.wall_s == row.exposed_s == pytest.approx(0.9e-3)
