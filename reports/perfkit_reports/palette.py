@@ -58,6 +58,7 @@ _FILLS = {
     time_split.UNKNOWN_EVENTS: Fill("#eceef1", "x"),
     time_split.UNRECORDED: Fill("#eceef1", "x"),
     time_split.WAITING_FOR_CPU: Fill(SKY, "."),
+    time_split.IDLE_BESIDE: Fill(GREEN, "/"),
     time_split.IDLE_QUEUED: Fill("#d9dce1", "-"),
     time_split.IDLE_UNKNOWN: Fill("#d9dce1", "+"),
     "idle": Fill(SKY, "."),
@@ -83,6 +84,7 @@ _FILLS = {
     idle.STARTING: Fill(BLUE, "|"),
     idle.BETWEEN: Fill("#d9dce1", "+"),
     idle.OTHER_STREAM: Fill(GREEN, "/"),
+    idle.OTHER_DEVICE: Fill(GREEN, "+"),
     idle.HELD_UP: Fill(NEUTRAL, "-"),
     idle.AT_THE_END: Fill("#eceef1", "-"),
     # slices of a timeline, beside classes of ops (`WORK`)

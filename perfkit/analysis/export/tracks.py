@@ -14,7 +14,7 @@ from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
 from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
-from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.time.grouping import Floats
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
@@ -41,7 +41,8 @@ def build_tracks(
         yield Track("critical path", _build_path_slices(ops, replayed))
     if idle is not None and len(idle):
         texts = describe_idle_places(ops, idle)
-        yield Track("device idle: cause", _build_idle_slices(idle.begin_ns, idle.end_ns, idle.cause, *texts))
+        name = "device" if len(ops.devices) == 1 else ops.devices.format_device(idle.device)
+        yield Track(f"{name} idle: cause", _build_idle_slices(idle.begin_ns, idle.end_ns, idle.cause, *texts))
     bounds = _make_bound_slicer(engine)
     for lane, named in enumerate(_name_lanes(engine.pieces)):
         yield Track(f"bound: {named}", bounds(lane))

@@ -16,8 +16,11 @@ BETWEEN = "between queued kernels"
 OTHER_STREAM = "waiting for another stream"
 HELD_UP = "queued, cause unknown"
 
+# With or without: a device that has no work while another device of its process works.
+OTHER_DEVICE = "another device works"
+
 # The number of a cause is its place here.
 CAUSES = (
     DATA, SYNC, ALLOCATION, ELSEWHERE, LATE, PEERS, AT_THE_END,
-    STARTING, BETWEEN, OTHER_STREAM, HELD_UP, IDLE_UNKNOWN, UNRECORDED,
+    STARTING, BETWEEN, OTHER_STREAM, HELD_UP, OTHER_DEVICE, IDLE_UNKNOWN, UNRECORDED,
 )  # fmt: skip

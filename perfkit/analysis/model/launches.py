@@ -1,5 +1,7 @@
-"""Launches, blocking calls and gaps of a device, and the graphs that it replayed."""
+"""Devices of a trace: streams, overlap, launches, blocking calls and gaps, and the graphs that were replayed."""
 
+from perfkit.analysis.model.step import TimeShare
+from perfkit.core.record import Quantity
 from perfkit.core.spec import Struct
 
 
@@ -40,7 +42,7 @@ class QueuedIdle(Struct):
 
 
 class Launches(Struct):
-    """Launch statistics of the device; None where the trace has none.
+    """Launch statistics of the device, of several of the critical one; None where the trace has none.
 
     `delay_s` is the median time from a launch to the start of its kernel. `queue_depth` is the median number of kernels
     launched and not yet started, without the one that starts. `starved_s` is device idle time per step with nothing
@@ -154,3 +156,73 @@ class GapRow(Struct):
     longest_s: float
     longest_start_s: float
     is_named: bool = True
+
+
+class StreamRow(Struct):
+    """One stream of a device (on a CPU: one thread). Seconds of the whole trace; `split` sums to `span_s`.
+
+    `busy_s` is the sum of its kernels' durations: over all streams it is the trace's kernel time exactly.
+    """
+
+    device: int
+    stream: str
+    kernels: int
+    busy_s: float
+    span_s: float
+    split: tuple[TimeShare, ...]
+
+
+class OverlapRow(Struct):
+    """Compute, communication or copies (`kind`), in seconds per step with any running.
+
+    `alone_s` is the part with neither of the other two; `with_*` the part with each other one, None for its own kind.
+    """
+
+    kind: str
+    seconds: float
+    alone_s: float
+    with_compute_s: float | None
+    with_communication_s: float | None
+    with_copies_s: float | None
+
+
+class Overlap(Struct):
+    """Communication and copies alongside compute, in seconds per step with any running.
+
+    `exposed_*` is the part in which no kernel computes (`perfkit.analysis.trace.work.exposed_time`). `all_*` covers the
+    whole trace, including outside steps. `pairs` has compute, communication and copies against each other.
+    """
+
+    communication_s: float
+    exposed_communication_s: float
+    copies_s: float
+    exposed_copies_s: float
+    all_communication_s: float = 0.0
+    all_exposed_communication_s: float = 0.0
+    all_copies_s: float = 0.0
+    all_exposed_copies_s: float = 0.0
+    pairs: tuple[OverlapRow, ...] = ()
+
+
+class DeviceRow(Struct):
+    """One device of a trace, per step.
+
+    `number` is as recorded, -1 where it is not. `process` launched its work, empty where one process launched all.
+    `critical` marks the one whose time the figures of the whole trace have: of all, it computes longest. `busy_s` is
+    the time with any work running, `compute_s` with a kernel that computes. `time_split` sums to the step, `idle` (by
+    cause of `perfkit.analysis.model.idle`) to `idle_s`, its idle time. `mfu` is over its own peak.
+    """
+
+    number: int
+    process: str
+    name: str
+    critical: bool
+    kernels: float
+    busy_s: float
+    compute_s: float
+    idle_s: float
+    time_split: tuple[TimeShare, ...]
+    idle: tuple[TimeShare, ...]
+    overlap: Overlap
+    mfu: Quantity
+    hardware_flops: Quantity

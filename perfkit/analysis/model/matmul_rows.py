@@ -9,8 +9,8 @@ class ProductRow(Struct):
     `name` is the op. `kernel` does most of its arithmetic, empty on a CPU. `seconds`, `flops`, `bytes` and the roof
     cover all that an op launches (sums of a split K, too). `bound` and `attainable_s` are as in `OpRow`: by the higher
     of both roofs, so that a skinny GEMM is compared with the bandwidth. `blocks` are the blocks of the kernel's grid.
-    `units` are the device's multiprocessors. `waves` and `wave_loss` are as
-    `perfkit.analysis.trace.roofline.quantization` counts them, None for a persistent kernel.
+    `units` are the device's multiprocessors, `device` its name where a trace has several kinds of them. `waves` and
+    `wave_loss` are as `perfkit.analysis.trace.roofline.quantization` counts them, None for a persistent kernel.
     """
 
     name: str
@@ -35,6 +35,7 @@ class ProductRow(Struct):
     units: int | None = None
     waves: float | None = None
     wave_loss: float | None = None
+    device: str = ""
 
 
 class GemmRow(ProductRow):

@@ -116,7 +116,8 @@ class OpRow(Struct):
     the inputs of an op where all its calls share them. `seconds` are summed over threads and streams. `wall_s` is an
     upper bound on the time with any of it running, where these overlap, and the base of `share`. `critical_s` is the
     time on the critical path of the trace. `layout` of a matrix product is `row,column` where its first operand's rows
-    and its second one's columns are contiguous in memory, likewise the others.
+    and its second one's columns are contiguous in memory, likewise the others. `device` is the name of the device that
+    it ran on, where a trace has several kinds of them.
 
     `flops` and `bytes` are lower bounds where the amount of work depends on data. `max_flops` and `max_bytes` are the
     upper bounds; `attainable_s` is that of the upper bounds, within the time taken. `is_estimate` is set where the
@@ -162,3 +163,4 @@ class OpRow(Struct):
     blocks_per_sm: float | None = None
     sm_efficiency: float | None = None
     occupancy: float | None = None
+    device: str = ""

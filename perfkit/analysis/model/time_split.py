@@ -12,6 +12,7 @@ PYTHON = "Python and dispatch"  # on a CPU: no op worked, or too small ones; wai
 UNKNOWN_EVENTS = "events of unknown kind"  # on a CPU, where no op worked: other tools' events
 UNRECORDED = "not recorded"  # device activity unknown: not in the trace
 WAITING_FOR_CPU = "idle waiting for the CPU"  # a device, with nothing to do: the CPU had launched nothing
+IDLE_BESIDE = "idle while another device works"  # of several: they take turns, or one has less to do
 IDLE_QUEUED = "idle with work queued"  # latency, dependencies between streams
 IDLE_UNKNOWN = "idle, cause unknown"  # unknown whether anything was queued
 
@@ -19,8 +20,12 @@ IDLE_UNKNOWN = "idle, cause unknown"  # unknown whether anything was queued
 PLACED = (COMPUTE_BOUND, MEMORY_BOUND, LATENCY_BOUND)
 UNPLACED = (NO_ESTIMATE, NO_CEILING)
 # Of a device only; a CPU is never idle: it dispatches or waits.
-IDLE = (WAITING_FOR_CPU, IDLE_QUEUED, IDLE_UNKNOWN)
+IDLE = (IDLE_BESIDE, WAITING_FOR_CPU, IDLE_QUEUED, IDLE_UNKNOWN)
 
 # In the order in which overlapping work is counted; the rest comes last.
 CPU_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, COMMUNICATION, COPIES, PYTHON)
-DEVICE_CATEGORIES = (COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND, COMMUNICATION, COPIES, UNRECORDED, *IDLE)
+# Without what only one of several devices has.
+DEVICE_CATEGORIES = (
+    COMPUTE_BOUND, MEMORY_BOUND, *UNPLACED, LATENCY_BOUND, COMMUNICATION, COPIES, UNRECORDED,
+    *(category for category in IDLE if category != IDLE_BESIDE),
+)  # fmt: skip

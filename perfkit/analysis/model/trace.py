@@ -10,12 +10,15 @@ from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.fleet import StageActions
 from perfkit.analysis.model.launches import (
     DeviceLoad,
+    DeviceRow,
     GapRow,
     HostCallRow,
     Launches,
+    Overlap,
     QueueSeries,
     ReplayedGraph,
     StreamQueue,
+    StreamRow,
 )
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
@@ -81,36 +84,6 @@ class StepRow(Struct):
     compiling_s: float = 0.0
 
 
-class StreamRow(Struct):
-    """One stream of a device (on a CPU: one thread). Seconds of the whole trace; `split` sums to `span_s`.
-
-    `busy_s` is the sum of its kernels' durations: over all streams it is the trace's kernel time exactly.
-    """
-
-    device: int
-    stream: str
-    kernels: int
-    busy_s: float
-    span_s: float
-    split: tuple[TimeShare, ...]
-
-
-class Overlap(Struct):
-    """Communication and copies alongside compute, in seconds per step with any running.
-
-    `exposed_*` is the part not covered by compute. `all_*` covers the whole trace, including outside steps.
-    """
-
-    communication_s: float
-    exposed_communication_s: float
-    copies_s: float
-    exposed_copies_s: float
-    all_communication_s: float = 0.0
-    all_exposed_communication_s: float = 0.0
-    all_copies_s: float = 0.0
-    all_exposed_copies_s: float = 0.0
-
-
 # What bounds the transfer time of a `CollectiveRow`.
 SHORTEST_CALL, LAST_ARRIVAL = "shortest equal call", "from the last arrival"
 
@@ -132,8 +105,9 @@ class CollectiveRow(Struct):
     where the backend ran another collective. `volume_bytes` are the bytes over the links of each rank, the bytes of the
     bus bandwidth; None where the size or the number of ranks is unknown.
 
-    `seconds` are summed over calls, which may overlap. `wall_s` is the time with any of them running. `exposed_s` of it
-    is not overlapped with compute. `all_calls` and `all_s` (summed) cover the whole trace, including outside steps.
+    `seconds` are summed over calls, which may overlap, on all devices. `wall_s` is the time with any of them running on
+    the critical device. `exposed_s` of it is not overlapped with compute. `all_calls` and `all_s` (summed) cover the
+    whole trace, including outside steps.
     """
 
     name: str
@@ -178,7 +152,10 @@ class CollectiveRow(Struct):
 
 
 class CopyRow(Struct):
-    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` is None where unknown."""
+    """Equal copies together, per step. `kind` is `HtoD`, `DtoH`, `DtoD` or `PtoP`; `pageable` is None where unknown.
+
+    `exposed_s` is that of the critical device's copies.
+    """
 
     kind: str
     pageable: bool | None
@@ -206,6 +183,10 @@ class RankTrace(Struct):
     Attributes:
         label: the name in reports: `rank 3`, or the file's name.
         host: where it was recorded, empty where unknown.
+        devices: a row for each device that worked, one for most traces, none for a CPU's. Of several, one is critical,
+            and `device`, `ceilings`, `time_split`, `steps`, `overlap`, `launches`, `summary`, `gaps` and `host_calls`
+            are its own. Rows of kernels, ops, modules, collectives and copies have the work of all, and so have
+            `model_flops`, `mfu` and `hfu`, over the sum of the peaks of those that compute.
         device: `cuda`, `rocm`, `xpu`, `cpu` or another word of the trace.
         device_name: as recorded, empty if not.
         device_basis: the source of the name (the trace, the user, this machine).
@@ -312,6 +293,7 @@ class RankTrace(Struct):
     matrix_dtype: str = ""
     flops_by_precision: tuple[PrecisionFlops, ...] = ()
     kernels_per_step: float = 0.0
+    devices: tuple[DeviceRow, ...] = ()
     graphs: tuple[ReplayedGraph, ...] = ()
     lost_kernels: LostKernels | None = None
     overrunning_kernels: OverrunningKernels | None = None
@@ -364,10 +346,15 @@ class RankTrace(Struct):
         """The dots of its roofline: the whole and its phases, and the longest ops and kernels that have a place."""
         if self.missing_device_reason:
             return ()
-        return (*self.summary, *_select_dots(self.ops), *(() if is_cpu(self.device) else _select_dots(self.kernels)))
+        kernels = () if is_cpu(self.device) else _select_dots(self.kernels, self.device_name)
+        return (*self.summary, *_select_dots(self.ops, self.device_name), *kernels)
 
 
-def _select_dots(rows: tuple[OpRow, ...]) -> list[OpRow]:
-    """The longest rows of work within steps that have a place on two log axes."""
-    placed = (row for row in rows if row.flops_per_s and row.unit and row.phase != OUTSIDE and row.kind != REST)
+def _select_dots(rows: tuple[OpRow, ...], device: str) -> list[OpRow]:
+    """The longest rows of work within steps that have a place on two log axes, under the roofs of this device."""
+    placed = (
+        row
+        for row in rows
+        if row.flops_per_s and row.unit and row.phase != OUTSIDE and row.kind != REST and row.device in ("", device)
+    )
     return sorted(placed, key=lambda row: -row.seconds)[:MOST_POINTS]

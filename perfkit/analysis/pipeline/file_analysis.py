@@ -10,7 +10,7 @@ from perfkit.analysis.pipeline.replayed_analysis import analyze_and_replay
 from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
 from perfkit.analysis.ranks.joint_simulation import RankReplay
 from perfkit.analysis.trace.capture_joining import join_captures
-from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_memory import summarize_memory
 from perfkit.core.errors import RunFormatError
 from perfkit.core.note import list_texts, make_note
@@ -66,15 +66,17 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
     if not len(trace):
         notes = f" ({'; '.join(list_texts(trace.notes))})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: all events have zero duration: nothing to analyze{notes}")
-    device = identify_device(trace)
-    device_ceilings = resolve_trace_ceilings(device, job.device)
     counted = None if job.counters is None else read_counters(job.counters)
     ops, graphs, join_notes = join_captures(
         read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers
     )
+    devices = identify_devices(ops)
+    known = {device: resolve_trace_ceilings(device, job.device) for device in devices}
+    device_ceilings = known[devices[find_critical_device(ops)]]
     whole = analyze_and_replay(
         ops,
         device_ceilings.ceilings,
+        by_device=[known[device].ceilings for device in devices],
         device_name=device_ceilings.device_name,
         counters=counted,
         what_ifs=job.what_ifs,

@@ -39,6 +39,7 @@ def analyze_and_replay(
     device_name: str = "",
     counters: LaunchCounters | None = None,
     environment: Environment | None = None,
+    by_device: Sequence[DeviceCeilings] = (),
     what_ifs: Sequence[str] = (),
     with_others: bool = False,
 ) -> ReplayedTrace:
@@ -55,6 +56,7 @@ def analyze_and_replay(
         counters=counters,
         environment=environment,
         critical=None if replayed is None else replayed.path.kernels,
+        by_device=by_device,
     )
     path = None if replayed is None else build_path_spans(replayed)
     classes = replayed.work.classes if replayed is not None and replayed.work.on_device else None

@@ -78,7 +78,9 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
         return finding
     gain_s = trace.gains.by_finding.get(finding.id)
     if gain_s is None:
-        return replace(finding, not_simulated_reason=trace.gains.reason or _NOT_RECORDED)
+        return replace(
+            finding, not_simulated_reason=finding.not_simulated_reason or trace.gains.reason or _NOT_RECORDED
+        )
     simulated = replace(finding, simulated_s=gain_s, touched=trace.gains.touched.get(finding.id))
     if trace.replay is None or gain_s >= _FEW * finding.gain_s:
         return simulated

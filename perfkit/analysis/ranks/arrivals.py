@@ -8,7 +8,7 @@ import numpy as np
 
 from perfkit.analysis.ranks.exchanges import Exchange, find_exchanges
 from perfkit.analysis.ranks.jobs import TraceOrigin
-from perfkit.analysis.trace.collective_rows import MessageKey, find_exposed_spans, make_row_key
+from perfkit.analysis.trace.collective_rows import MessageKey, make_row_key
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.intervals import measure_covered
 from perfkit.analysis.trace.work.collective_messages import (
@@ -16,6 +16,7 @@ from perfkit.analysis.trace.work.collective_messages import (
     find_recorded_collectives,
     find_recorded_numbers,
 )
+from perfkit.analysis.trace.work.exposed_time import find_exposed_time
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.cost.calls.collective import SYNCHRONIZING, CollectiveType, classify_collective
 from perfkit.trace.annotations import COLLECTIVE_RANGES
@@ -149,7 +150,8 @@ def _find_messages(events: Ints, work: WorkAnalysis) -> tuple[tuple[MessageKey, 
         NONE if build_message(about) is None else keys.setdefault(make_row_key(about), len(keys)) for about in table
     ]
     message = np.where(is_piece, np.asarray([*numbers, NONE], np.int32)[work.exchanged.which[piece]], NONE)
-    exposed_ns = measure_covered(pieces.start_ns[piece], pieces.end_ns[piece], find_exposed_spans(pieces))
+    alone = find_exposed_time(pieces, pieces.windows.spans, work.critical_device)
+    exposed_ns = measure_covered(pieces.start_ns[piece], pieces.end_ns[piece], alone)
     return tuple(keys), message.astype(np.int32), np.where(is_piece, exposed_ns, 0)
 
 

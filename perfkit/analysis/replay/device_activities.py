@@ -73,7 +73,7 @@ def collect_device_activities(ops: Ops) -> DeviceActivities:
     for number, skew_ns in kernels.clock_skew_ns.items():
         if skew_ns < _MOST_SKEW_NS:
             begun, ended = begun + skew_ns * (device == number), ended + skew_ns * (device == number)
-    lane = group_rows(device, trace.stream[event]).of.astype(np.int64)
+    lane = group_rows(ops.devices.of, trace.stream[event]).of.astype(np.int64)
     # Those without a launch lead themselves.
     own = np.where(launch == NONE, -np.arange(len(event)) - 2, launch)
     leads = np.zeros(len(event), np.bool_)

@@ -74,6 +74,7 @@ def infer_edges(ops: Ops, device: DeviceActivities, explained: Floats) -> Edges:
         (device.lane[source] != device.lane[late])
         & (device.begun[late] - device.ended[source] <= soon)
         & (device.ended[source] > explained[late])
+        & ops.devices.share_process(source, late)
     )
     source, late = source[fits], late[fits]
     return make_edges(EdgeKind.INFERRED, source, late, device.begun[late] - device.ended[source], carries=True)

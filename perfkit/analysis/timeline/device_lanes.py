@@ -24,9 +24,8 @@ def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Ite
     trace, kernels = ops.trace, ops.kernels
     event = kernels.event[rows].astype(np.int64)
     start, end = trace.start_ns[event], trace.end_ns[event]
-    groups = group_rows(
-        trace.device[event], trace.stream[event], np.where(trace.stream[event] == NONE, trace.thread[event], NONE)
-    )
+    device = ops.devices.of[rows]
+    groups = group_rows(device, trace.stream[event], np.where(trace.stream[event] == NONE, trace.thread[event], NONE))
     owner = ops.kernel_owner[rows].astype(np.int64)
     op_event = np.append(ops.event, NONE)[owner].astype(np.int64)
     name = texts.add_texts(trace.name[event].astype(np.int64), trace.names.__getitem__)
@@ -41,22 +40,21 @@ def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Ite
     launch = kernels.launch[rows].astype(np.int64)
     link = np.where(launch == NONE, op_event, launch)
     depth = compute_depths(compute_parents(groups.of, start, end)).astype(np.int64)
-    several = len(np.unique(trace.device[event])) > 1
     busy = np.bincount(groups.of, end - start)
     for number in np.argsort(-busy, kind="stable").tolist():
         mine = np.flatnonzero(groups.of == number)
         yield make_slices(
-            words.STREAM, _format_stream_title(ops, int(event[mine[0]]), several), start[mine], end[mine],
+            words.STREAM, _format_stream_title(ops, int(event[mine[0]]), int(device[mine[0]])), start[mine], end[mine],
             name=name[mine], kind=kind[mine], depth=depth[mine], op=op[mine], module=module[mine],
             shapes=shapes[mine], event=event[mine], link=link[mine],
         )  # fmt: skip
 
 
-def _format_stream_title(ops: Ops, event: int, several: bool) -> str:
+def _format_stream_title(ops: Ops, event: int, device: int) -> str:
     trace = ops.trace
     stream = int(trace.stream[event])
     title = f"stream {stream}" if stream != NONE else " ".join(trace.threads[int(trace.thread[event])])
-    return f"device {int(trace.device[event])}, {title}" if several else title
+    return f"{ops.devices.format_device(device)}, {title}" if len(ops.devices) > 1 else title
 
 
 def _classify_kernels(whole: TraceContext, texts: TextTable, rows: Ints) -> Ints:

@@ -17,7 +17,7 @@ from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_sl
 from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phase_lane
 from perfkit.analysis.timeline.thread_lanes import HOST, build_thread_lanes
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.time.step_windows import StepWindows
@@ -139,8 +139,10 @@ def build_idle_lane(whole: TraceContext, texts: TextTable, begin: int, end: int)
         return
     cause = texts.add_texts(time.cause[here].astype(np.int64), CAUSES.__getitem__)
     launch = np.append(whole.ops.kernels.launch, NONE)[time.following[here]].astype(np.int64)
+    devices = whole.ops.devices
+    title = "idle" if len(devices) == 1 else f"idle, {devices.format_device(time.device)}"
     yield make_slices(
-        words.IDLE, "idle", time.begin_ns[here], time.end_ns[here], name=cause, kind=cause,
+        words.IDLE, title, time.begin_ns[here], time.end_ns[here], name=cause, kind=cause,
         shapes=texts.add_texts(whole.idle_place[here], whole.idle_texts.__getitem__),
         link=np.where(time.event[here] != NONE, time.event[here], launch),
     )  # fmt: skip
@@ -246,7 +248,10 @@ def _measure_busy_ns(whole: TraceContext, lane: LaneSlices, every: Ints, begin: 
         of_host = lane.lane == words.THREAD
         same_lane = np.isin(trace.category[every], HOST if of_host else DEVICE_CATEGORIES)
         if not of_host:
-            same_lane &= (trace.device[every] == trace.device[one]) & (trace.stream[every] == trace.stream[one])
+            same_lane &= trace.stream[every] == trace.stream[one]
+            rows = np.searchsorted(whole.ops.kernels.event, every[same_lane])  # all of these are kernels
+            device = whole.ops.devices.of
+            same_lane[same_lane] = device[rows] == device[np.searchsorted(whole.ops.kernels.event, one)]
         if of_host or trace.stream[one] == NONE:
             same_lane &= trace.thread[every] == trace.thread[one]
         start, until = trace.start_ns[every[same_lane]], trace.end_ns[every[same_lane]]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.replay.path_spans import PathSpans
 from perfkit.analysis.replay.replay_work import collect_work
 from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
-from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.work.shape_texts import show_shapes
 from perfkit.trace.memory.phase_spans import find_phase_spans
 from perfkit.trace.model import Ints

@@ -5,14 +5,9 @@ import numpy as np
 from perfkit.analysis.model.trace import CollectiveRow
 from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling, explain_excess
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.time.intervals import (
-    Intervals,
-    Ints,
-    measure_covered,
-    merge_intervals,
-    subtract_intervals,
-)
+from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, merge_intervals
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
+from perfkit.analysis.trace.work.exposed_time import find_exposed_time
 from perfkit.analysis.trace.work.group_hosts import locate_group
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.calls.collective import CollectiveType as CollectiveKind
@@ -25,13 +20,14 @@ MessageKey = tuple[str, str, str, int | None]
 
 
 def build_collective_rows(
-    pieces: WorkItems, exchanged: CollectiveMessages, parts: int, roofs: Roofs
+    pieces: WorkItems, exchanged: CollectiveMessages, parts: int, roofs: Roofs, device: int
 ) -> tuple[CollectiveRow, ...]:
     """Equal collectives together, those that take longest within the windows first.
 
     Args:
         exchanged: what the pieces exchanged.
         parts: the number of steps, 1 for none.
+        device: the critical one, whose wall time and exposed time they have.
     """
     asked = _find_requesting_ops(pieces)
     calling = np.isin(np.arange(len(pieces)), asked[asked != NONE])
@@ -42,8 +38,8 @@ def build_collective_rows(
     groups = group_rows(which[rows], np.where(which[rows] == NONE, pieces.label[rows], NONE))
     order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.count_by_group())
     members = np.split(rows[order], ends[:-1])
-    alone = find_exposed_spans(pieces)
-    wall_ns, exposed_ns = _measure_exposure(pieces, members, alone)
+    alone = find_exposed_time(pieces, _get_windows(pieces), device)
+    wall_ns, exposed_ns = _measure_exposure(pieces, members, device, alone)
     table = []
     for index, (first, mine) in enumerate(zip(groups.first.tolist(), members, strict=True)):
         within = mine[pieces.step[mine] != NONE]
@@ -149,18 +145,17 @@ def make_row_key(about: CollectiveRecord) -> MessageKey:
     )  # fmt: skip
 
 
-def find_exposed_spans(pieces: WorkItems) -> Intervals:
-    """The time within the windows without compute."""
-    windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
-    return subtract_intervals(windows, pieces.merge_spans(pieces.is_kind(WorkKind.WORK)))
+def _get_windows(pieces: WorkItems) -> Intervals:
+    return merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
 
 
-def _measure_exposure(pieces: WorkItems, members: list[Ints], alone: Intervals) -> tuple[Ints, Ints]:
-    """For each group of pieces, the time with any running within the windows, and the time without compute."""
-    spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in members]
+def _measure_exposure(pieces: WorkItems, members: list[Ints], device: int, alone: Intervals) -> tuple[Ints, Ints]:
+    """For each group of pieces, the time with any running on a device within the windows, and that without compute."""
+    its = [mine[pieces.device[mine] == device] for mine in members]
+    spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in its]
     of = np.repeat(np.arange(len(spans)), [len(intervals) for intervals in spans])
     begin, end = np.concatenate(spans).T
-    windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
+    windows = _get_windows(pieces)
     # Sums of doubles are exact up to 2**53 ns, which are 104 days.
     wall, exposed = (
         np.bincount(of, measure_covered(begin, end, intervals), len(spans)) for intervals in (windows, alone)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from perfkit.analysis.model.step import AT_LEAST
-from perfkit.analysis.trace.roofline.flops_utilization import Computed, compute_utilization, find_peak_of_mix
-from perfkit.analysis.trace.roofline.roofs import Roofs
+from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
+from perfkit.analysis.trace.roofline.flops_utilization import Computed, compute_utilization, sum_device_peaks
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_inferred_items
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
@@ -51,15 +51,24 @@ def _make_unknown(reason: str) -> MatrixUtilization:
 
 
 def compute_matrix_utilization(
-    pieces: WorkItems, costs: WorkItemCosts, step_s: float, roofs: Roofs, *, some_lost: bool = False
+    pieces: WorkItems,
+    costs: WorkItemCosts,
+    step_s: float,
+    roofs: DeviceRoofs,
+    *,
+    some_lost: bool = False,
+    device: int | None = None,
 ) -> MatrixUtilization:
     """FLOPs, MFU and HFU of the steps, unknown with the reason where no peak or not all matrix products are known.
+
+    They are those of one `device`, or of all that compute, over the sum of their peaks.
 
     The utilizations are lower bounds where kernels of the steps were lost (`some_lost`), or where the amount of work
     depends on data.
     """
     # Kernels of a product that only pack operands or add up partial sums have no FLOPs, and their time does not count.
-    matrix = costs.is_matrix & (costs.flops != 0) & pieces.is_kind(WorkKind.WORK) & (pieces.step != NONE)
+    within = pieces.step != NONE if device is None else (pieces.step != NONE) & (pieces.device == device)
+    matrix = costs.is_matrix & (costs.flops != 0) & pieces.is_kind(WorkKind.WORK) & within
     known = matrix & ~np.isnan(costs.flops)
     if not known.any():
         why = (
@@ -75,7 +84,7 @@ def compute_matrix_utilization(
         return _make_unknown(why)
     sums = np.bincount(costs.precision[known], costs.flops[known]) / count_parts(pieces)
     computed = {costs.precisions[index]: float(sums[index]) for index in np.flatnonzero(sums).tolist()}
-    limit = find_peak_of_mix(roofs, computed, 1)
+    limit = sum_device_peaks(roofs, computed, np.unique(pieces.device[within & (matrix | pieces.computes)]).tolist())
     again = fill_inferred_items(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / count_parts(pieces)
     needed = float((costs.unmasked_flops * (1 - again))[known].sum()) / count_parts(pieces)

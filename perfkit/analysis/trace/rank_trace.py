@@ -1,5 +1,6 @@
 """Analyzes one trace: its time split, its distance from the roofline, and its potential savings."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,16 +12,18 @@ from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKerne
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
+from perfkit.analysis.trace.device_rows import build_device_rows
 from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
 from perfkit.analysis.trace.flame_graphs import build_flame_graphs
 from perfkit.analysis.trace.hierarchical_roofline import build_level_points
 from perfkit.analysis.trace.idle.host_calls import HostCalls, is_allocator_uncached
-from perfkit.analysis.trace.idle.idle_causes import IdleCauses, find_idle_causes
-from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_causes import IdleCauses
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.matrix_utilization import compute_matrix_utilization
 from perfkit.analysis.trace.missing_device_events import explain_unseen_device
 from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_rows
 from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table
+from perfkit.analysis.trace.roofline.device_roofs import combine_roofs
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.step_rows import (
@@ -29,18 +32,19 @@ from perfkit.analysis.trace.step_rows import (
     describe_step_basis,
     measure_marked_step_s,
 )
-from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_covered, measure_length
+from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_length
 from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summarize_launches
 from perfkit.analysis.trace.time.queue_length import build_queue_series, measure_stream_queues
 from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
-from perfkit.analysis.trace.trace_device import identify_device
+from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
+from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns, measure_overlap
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
 from perfkit.analysis.trace.work.roofline_rows import count_parts
-from perfkit.analysis.trace.work.split_time import measure_overlap, split_streams
+from perfkit.analysis.trace.work.split_time import split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
@@ -91,7 +95,7 @@ def analyze_ops(
 
 class DetailedAnalysis(NamedTuple):
     """An analyzed trace with its parts, as large as the trace: its work, the rows of the tables, the long device gaps,
-    all idle time (None without a device), and CPU calls."""
+    all idle time (None without a device) of the critical device, and CPU calls."""
 
     rank_trace: RankTrace
     engine: WorkAnalysis
@@ -112,31 +116,42 @@ def analyze_with_details(
     counters: LaunchCounters | None = None,
     environment: Environment | None = None,
     critical: Ints | None = None,
-    idle: IdleCauses | None = None,
+    by_device: Sequence[DeviceCeilings] = (),
+    idle: Sequence[IdleCauses] = (),
 ) -> DetailedAnalysis:
     """Analyze a trace and keep all parts.
 
     `environment` is perfkit's record of the machine, which has what traces lack: threads, and the fp32 setting.
-    `critical` are the rows of kernels on its critical path, `idle` its idle time, if already known.
+    `critical` are the rows of kernels on its critical path, `idle` the idle time of each device, if already known.
+    `by_device` are the ceilings of each of `ops.devices`; without them, `ceilings` hold for all of the kind of the
+    critical one, and are not known of others.
     """
     trace = ops.trace
-    device = identify_device(trace)
+    devices, main = identify_devices(ops), find_critical_device(ops)
+    device = devices[main]
     name = device_name or device.name
     unseen = explain_unseen_device(ops)
     if unseen:
-        ceilings = None
-    roofs = _select_roofs(device.kind, name, ceilings, environment)
+        ceilings, by_device = None, ()
+    names = [name if one == device else one.name for one in devices]
+    known: Sequence[DeviceCeilings | None] = by_device or [ceilings if one == device else None for one in devices]
+    every = [
+        _select_roofs(one.kind, its_name, its, environment)
+        for one, its_name, its in zip(devices, names, known, strict=True)
+    ]
+    roofs = every[main]
     counted = None if counters is None else counters.match_columns(trace, ops.kernels)
-    engine = analyze_work(ops, roofs, counted, critical)
+    engine = analyze_work(ops, combine_roofs(every, main), counted, critical, critical_device=main, idle=idle)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
-    exposed = _measure_exposed(work)
+    exposed = measure_exposed_ns(work, main)
     copied = work.is_kind(WorkKind.COPY) & engine.within
-    if idle is None:
-        idle = find_idle_causes(ops, spans, engine.waiting)
+    causes = engine.idle
     some_lost = engine.lost is not None and engine.lost.matters
-    gemms, attentions = build_product_rows(engine, roofs, device.units or get_units(name))
+    gemms, attentions = build_product_rows(
+        engine, [one.units or get_units(its_name) for one, its_name in zip(devices, names, strict=True)]
+    )
     kernel_rows, op_rows = build_kernel_table(engine.by_kernel, step_s), build_op_table(engine.by_op, step_s)
-    multiplied = compute_matrix_utilization(work, engine.costs, step_s, roofs, some_lost=some_lost)
+    multiplied = compute_matrix_utilization(work, engine.costs, step_s, engine.roofs, some_lost=some_lost)
     rank_trace = RankTrace(
         stage_actions=find_stage_actions(ops),
         label=f"rank {trace.rank}" if trace.rank is not None else derive_trace_name(str(trace.path)),
@@ -157,7 +172,7 @@ def analyze_with_details(
         framework=trace.framework,
         trains=find_training(ops),
         records_graph=has_recorded_graph(ops),
-        has_uncached_allocations=is_allocator_uncached(ops, idle.of),
+        has_uncached_allocations=is_allocator_uncached(ops, causes.of),
         properties=trace.properties,
         span_s=(spans.span[1] - spans.span[0]) / 1e9,
         outside_steps_s=(spans.span[1] - spans.span[0] - measure_length(spans.spans)) / 1e9,
@@ -173,16 +188,16 @@ def analyze_with_details(
             work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted
         ),
         streams=split_streams(work, engine.category, engine.waiting, some_lost=some_lost),
-        overlap=measure_overlap(work, parts),
+        overlap=measure_overlap(work, parts, main),
         launches=None
         if engine.waiting is None
-        else summarize_launches(ops, spans, engine.waiting, engine.split, idle.late_s, idle.queued),
+        else summarize_launches(ops, spans, engine.waiting, engine.split, causes.late_s, causes.queued, main),
         summary=() if unseen else tuple(summarize_step(engine)),
         kernels=kernel_rows.rows,
         ops=op_rows.rows,
         modules=build_module_rows(engine.by_op, step_s),
         phases=build_phase_rows(engine.by_op, step_s),
-        collectives=build_collective_rows(work, engine.exchanged, parts, roofs),
+        collectives=build_collective_rows(work, engine.exchanged, parts, roofs, main),
         copies=build_copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_measure_recompute(work, engine.costs),
         mfu=multiplied.mfu,
@@ -195,8 +210,9 @@ def analyze_with_details(
             PrecisionFlops(unit=str(unit), dtype=dtype, flops=flops)
             for (unit, dtype), flops in multiplied.computed.items()
         ),
-        host_calls=idle.calls,
-        gaps=idle.gaps,
+        host_calls=causes.calls,
+        gaps=causes.gaps,
+        devices=build_device_rows(engine, names, multiplied),
         ceilings=ceilings,
         missing_device_reason=unseen,
         unknown_work_reason=explain_unknown_events(ops),
@@ -218,11 +234,18 @@ def analyze_with_details(
     if not beaten or ceilings is None:
         rank_trace = replace(rank_trace, flames=build_flame_graphs(engine))
         return DetailedAnalysis(
-            rank_trace, engine, kernel_rows, op_rows, gemms, attentions, idle.long, idle.time, idle.of
+            rank_trace, engine, kernel_rows, op_rows, gemms, attentions, causes.long, causes.time, causes.of
         )
     marked = mark_refuted(ceilings, beaten)
     return analyze_with_details(
-        ops, marked, device_name=device_name, counters=counters, environment=environment, critical=critical, idle=idle
+        ops,
+        marked,
+        device_name=device_name,
+        counters=counters,
+        environment=environment,
+        critical=critical,
+        by_device=[mark_refuted(its, beaten) for its in by_device],
+        idle=[time.idle for time in engine.devices],
     )
 
 
@@ -263,12 +286,6 @@ def _measure_load(engine: WorkAnalysis) -> DeviceLoad | None:
     chosen = engine.within & (work.ops.trace.category[work.event] == Category.KERNEL)
     load = KernelLoad(*(column[chosen] for column in work.load))
     return summarize_load(load, work.busy_ns[chosen], measure_length(engine.windows.spans) / 1e9)
-
-
-def _measure_exposed(work: WorkItems) -> Ints:
-    """The part of each piece that no compute overlaps."""
-    computing = work.merge_spans(work.is_kind(WorkKind.WORK))
-    return work.end_ns - work.start_ns - measure_covered(work.start_ns, work.end_ns, computing)
 
 
 def _measure_overruns(work: WorkItems) -> OverrunningKernels | None:

@@ -37,8 +37,9 @@ def build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
     spans, trace = engine.windows, engine.pieces.ops.trace
     if not len(spans.unlike):
         return ()
+    rows = engine.pieces.select_device(engine.critical_device)
     fetching = merge_event_times(trace, find_fetches(trace))
-    split = split_outliers(engine.pieces, engine.category, engine.waiting, fetching)
+    split = split_outliers(engine.pieces, engine.category, engine.waiting, fetching, rows, engine.idle.beside)
     return tuple(
         StepRow(
             number=int(number),

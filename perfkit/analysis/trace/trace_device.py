@@ -1,7 +1,8 @@
-"""The device that a trace was recorded on, where recorded."""
+"""The devices that a trace was recorded on, where recorded."""
 
 import numpy as np
 
+from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
 from perfkit.devices.accelerator import (
     CPU,
     CUDA,
@@ -13,7 +14,9 @@ from perfkit.devices.accelerator import (
 from perfkit.devices.lookup.trace_ceilings import TraceDevice
 from perfkit.trace.event_names import EventNames
 from perfkit.trace.frameworks import TORCH
-from perfkit.trace.model import DEVICE_CATEGORIES, Category, Trace
+from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Trace
+from perfkit.trace.ops.kernels import find_communication
+from perfkit.trace.ops.ops import Ops
 
 
 def identify_device(trace: Trace) -> TraceDevice:
@@ -25,14 +28,44 @@ def identify_device(trace: Trace) -> TraceDevice:
         return TraceDevice(CPU.kind)
     numbers = trace.device[trace.select_events(*DEVICE_CATEGORIES)]
     numbers = numbers[numbers >= 0]
-    busiest = int(np.bincount(numbers).argmax()) if len(numbers) and numbers.max() < 2**16 else 0
+    return _identify_number(trace, int(np.bincount(numbers).argmax()) if len(numbers) and numbers.max() < 2**16 else 0)
+
+
+def identify_devices(ops: Ops) -> tuple[TraceDevice, ...]:
+    """Each of `ops.devices`; of a single one, and of a CPU, what `identify_device` says."""
+    trace = ops.trace
+    if not trace.has_device_events or len(ops.devices) == 1:
+        return (identify_device(trace),)
+    return tuple(_identify_number(trace, number) for number in ops.devices.number)
+
+
+def find_critical_device(ops: Ops) -> int:
+    """The row of `ops.devices` whose time is that of the job: it computes longest in the steps.
+
+    Communication does not count: it may be waiting for the device that is looked for.
+    """
+    devices, trace = ops.devices, ops.trace
+    if len(devices) <= 1:
+        return 0
+    event = ops.kernels.event
+    computes = (trace.category[event] == Category.KERNEL) & ~np.isin(event, find_communication(trace))
+    in_steps = ops.kernel_step != NONE
+    chosen = computes & in_steps if (computes & in_steps).any() else computes
+    spent = []
+    for index in range(len(devices)):
+        mine = event[chosen & (devices.of == index)]
+        spent.append(measure_length(merge_intervals(trace.start_ns[mine], trace.end_ns[mine])))
+    return int(np.argmax(spent))
+
+
+def _identify_number(trace: Trace, number: int) -> TraceDevice:
     names = set(trace.devices.values())
-    name = trace.devices.get(busiest, names.pop() if len(names) == 1 else "")
+    name = trace.devices.get(number, names.pop() if len(names) == 1 else "")
     return TraceDevice(
         kind=_identify_kind(trace, name),
         name=name,
-        units=_parse_property(trace, busiest, "numSms"),
-        memory_bytes=_parse_property(trace, busiest, "totalGlobalMem"),
+        units=_parse_property(trace, number, "numSms"),
+        memory_bytes=_parse_property(trace, number, "totalGlobalMem"),
     )
 
 

@@ -126,25 +126,29 @@ def _match_launches(trace: Trace, events: Ints, launches: Ints, ids: _LinkIds) -
     if len(np.unique(process)) < 2 or len(np.unique(launch_ids)) == len(launch_ids):
         return find_latest_before(ids.kernel, starts, ids.launch, launch_starts)
     # Processes number their launches independently of each other: a device's kernels come from the process that has
-    # most of their ids before them, with the same op's id if there is one, and has them soonest before.
+    # most of their ids before them, with the same op's id if there is one, and has them soonest before. Ranks that did
+    # the same in one file have the same ids: with as many devices as processes each device has its own.
     result = np.full(len(events), NONE, np.int64)
     where = np.stack([map_processes(trace)[trace.thread[events]].astype(np.int64), trace.device[events]])
     _, device = np.unique(where, axis=1, return_inverse=True)
     members = [np.flatnonzero(process == launcher) for launcher in np.unique(process)]
+    one_each, taken = len(members) == int(device.max()) + 1, set[int]()
     for number in range(int(device.max()) + 1):
         mine = np.flatnonzero(device == number)
-        best = (-1, -1, 0.0)
-        for candidates in members:
+        best, chosen = (-1, -1, False, 0.0), NONE
+        for launcher, candidates in enumerate(members):
             launch_of = find_latest_before(
                 ids.kernel[mine], starts[mine], ids.launch[candidates], launch_starts[candidates]
             )
             known = launch_of != NONE
             delay = starts[mine][known] - launch_starts[candidates[launch_of[known]]]
             same = trace.external_id[events[mine][known]] == trace.external_id[launches[candidates[launch_of[known]]]]
-            fit = (int((delay >= 0).sum()), int(same.sum()), -float(np.median(delay)) if len(delay) else 0.0)
+            soonest = -float(np.median(delay)) if len(delay) else 0.0
+            fit = (int((delay >= 0).sum()), int(same.sum()), one_each and launcher not in taken, soonest)
             if fit > best and known.any():
-                best = fit
+                best, chosen = fit, launcher
                 result[mine] = np.where(known, candidates[launch_of], NONE)
+        taken.add(chosen)
     return result
 
 

@@ -22,6 +22,7 @@ from perfkit.trace.ops.kernels import Kernels, link_kernels
 from perfkit.trace.ops.module_calls import ModuleCalls, find_modules
 from perfkit.trace.ops.overruns import Overruns, clip_overruns
 from perfkit.trace.ops.torch_share import is_torch_needed
+from perfkit.trace.ops.traced_devices import TracedDevices, find_traced_devices
 from perfkit.trace.steps.phases import PhaseRanges, assign_op_phases
 from perfkit.trace.steps.steps import StepIntervals, find_steps
 
@@ -87,6 +88,11 @@ class Ops:
     @property
     def end_ns(self) -> Ints:
         return self.trace.end_ns[self.event]
+
+    @cached_property
+    def devices(self) -> TracedDevices:
+        """The devices that the kernels ran on."""
+        return find_traced_devices(self.trace, self.kernels)
 
     @cached_property
     def flops(self) -> NDArray[np.float64]:

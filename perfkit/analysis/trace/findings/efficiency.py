@@ -93,7 +93,7 @@ def find_slow_gemms(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "gemm.low_efficiency",
         f"GEMMs reach {format_percent(reached, 0)} of their roof",
-        f"GEMMs below {format_percent(CLOSE_TO_ROOF, 0)} of roof take {view.show_time(took)}: "
+        f"GEMMs below {format_percent(CLOSE_TO_ROOF, 0)} of roof take {view.show_work_time(took)}: "
         f"{_format_largest(causes, _format_gemm)}",
         " ".join([*_choose_advice(causes), _OTHER_KERNELS[view.trace.device], *_suggest_fp8(view, rows)]),
         sum_above_roof_s(rows),
@@ -116,7 +116,7 @@ def find_slow_attention(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "attention.low_efficiency",
         f"Fused attention reaches {format_percent(reached, 0)} of its roof",
-        f"calls below {format_percent(FUSED_ATTENTION, 0)} of roof take {view.show_time(took)}: "
+        f"calls below {format_percent(FUSED_ATTENTION, 0)} of roof take {view.show_work_time(took)}: "
         f"{_format_largest(causes, _format_attention)}",
         " ".join(_choose_advice(causes)) or _OTHER_BACKENDS,
         sum_above_roof_s(rows),

@@ -75,7 +75,7 @@ def find_fp32_products(view: TraceView) -> Iterator[RuleResult]:
         for dtype in ("tf32", "bf16", "fp16")
         if (peak := view.get_peak(CeilingLevel.MATRIX, dtype)) is not None
     }
-    evidence = f"fp32 matrix ops take {view.show_time(took)}: {list_kernels(rows)}"
+    evidence = f"fp32 matrix ops take {view.show_work_time(took)}: {list_kernels(rows)}"
     if now is None or not peaks:
         if not is_cpu(view.trace.device):
             yield view.build_gain(
@@ -168,7 +168,8 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "gemm.unaligned",
         f"GEMM dims are not multiples of {multiple}",
-        f"these GEMMs take {view.show_time(took)}: {list_kernels(rows)} with dims {', '.join(map(str, list(odd)[:8]))}",
+        f"these GEMMs take {view.show_work_time(took)}: {list_kernels(rows)} with dims "
+        f"{', '.join(map(str, list(odd)[:8]))}",
         f"Pad these dims (vocabulary, head or hidden size): {padded}; tensor cores read 16 bytes at once.",
         sum_above_roof_s(rows),
         basis=BEYOND_ROOF,
@@ -201,7 +202,7 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "attention.unfused",
         "Attention is not fused",
-        f"softmax and other ops on score matrices of {sizes} take {view.show_time(took)}: {list_kernels(rows)}",
+        f"softmax and other ops on score matrices of {sizes} take {view.show_work_time(took)}: {list_kernels(rows)}",
         _FELL_BACK if any(row.name == _MATH_SOFTMAX for row in rows) else _FUSED_ATTENTION,
         took,
         basis="assumes that a fused kernel keeps only the matmuls",
@@ -219,7 +220,7 @@ def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "convolution.transposes",
             "Channels-first convolutions transpose their tensors",
-            f"transpose kernels take {view.show_time(took)}: {list_kernels(rows, 3)}",
+            f"transpose kernels take {view.show_work_time(took)}: {list_kernels(rows, 3)}",
             view.advise(CHANNELS_LAST),
             took,
             rows=rows,
@@ -240,7 +241,7 @@ def find_batch_norm_layout(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "batch_norm.layout",
             "Batch norm runs on channels-first tensors",
-            f"batch norm takes {view.show_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
+            f"batch norm takes {view.show_work_time(sum_seconds(rows))}: {list_kernels(rows, 3)}",
             view.advise(FUSED_BATCH_NORM),
             above_s,
             basis=BEYOND_ROOF,
@@ -265,7 +266,7 @@ def find_slow_convolutions(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "convolution.low_efficiency",
         f"Convolutions reach {format_percent(attainable / took, 0)} of their roof",
-        f"convolutions take {view.show_time(took)}",
+        f"convolutions take {view.show_work_time(took)}",
         "Set torch.backends.cudnn.benchmark = True where input sizes stay the same, and keep tensors in channels-last."
         if is_cuda(view.trace.device)
         else view.advise(CHANNELS_LAST),

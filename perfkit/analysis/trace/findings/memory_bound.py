@@ -60,7 +60,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "optimizer.unfused",
         "Optimizer is not fused",
-        f"update takes {view.show_time(took)} in {format_call_count(rows, kind)}: {list_kernels(rows)}",
+        f"update takes {view.show_work_time(took)} in {format_call_count(rows, kind)}: {list_kernels(rows)}",
         action,
         sum_above_roof_s(rows) if least is None else max(0.0, took - least),
         basis=basis,
@@ -103,7 +103,7 @@ def find_unfused_elementwise(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "fusion.elementwise",
         "Small ops can be fused" if small > sum_seconds(members) / 2 else "Memory-bound ops can be fused",
-        f"ops on equal-size tensors take {view.show_time(sum_seconds(members))} in "
+        f"ops on equal-size tensors take {view.show_work_time(sum_seconds(members))} in "
         f"{format_call_count(members)}: {list_kernels(members)}",
         "Compile the model or its blocks with torch.compile.",
         saved_s,
@@ -128,7 +128,7 @@ def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "fusion.norm",
         "Normalization is written as elementwise ops",
-        f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
+        f"its parts take {view.show_work_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.rms_norm, F.layer_norm or torch.compile.",
         sum_seconds(rows),
         basis="assumes that a fused norm computes them while scaling its input",
@@ -151,7 +151,7 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
     yield view.build_gain(
         "fusion.softmax",
         "Softmax is written as elementwise ops and sums",
-        f"its parts take {view.show_time(sum_seconds(rows))}: {list_kernels(rows)}",
+        f"its parts take {view.show_work_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.softmax, F.log_softmax, F.cross_entropy or torch.compile.",
         sum(sum_seconds(group) - max(row.seconds for row in group) for group in softmaxes),
         basis="assumes that F.softmax takes as long as the longest of these ops",
@@ -180,7 +180,7 @@ def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "dtype.conversions",
             "Copies convert tensors between dtypes",
-            f"copies that change the dtype take {view.show_time(took)} in {format_call_count(rows)}",
+            f"copies that change the dtype take {view.show_work_time(took)} in {format_call_count(rows)}",
             "Keep weights in the dtype they are used in (bf16 parameters, FSDP's MixedPrecisionPolicy), leave "
             "autocast's cache on (cache_enabled=True), or fuse the casts with torch.compile.",
             took,
@@ -214,7 +214,7 @@ def find_slow_indexed_updates(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "indexing.slow_updates",
             "Slow indexed updates (atomics or sorting)",
-            f"these ops take {view.show_time(took)}: {list_kernels(rows)}",
+            f"these ops take {view.show_work_time(took)}: {list_kernels(rows)}",
             view.advise(FEWER_INDICES),
             sum_above_roof_s(rows),
             basis=BEYOND_ROOF,
@@ -232,7 +232,7 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "fill.zeros",
             "Zero-filling of tensors",
-            f"fills take {view.show_time(took)}: {list_kernels(rows)}",
+            f"fills take {view.show_work_time(took)}: {list_kernels(rows)}",
             view.advise(FEWER_FILLS),
             took,
             basis="assumes that no fill is needed",
@@ -249,7 +249,7 @@ def find_recomputation(view: TraceView) -> Iterator[RuleResult]:
         yield view.build_gain(
             "checkpointing.recompute",
             "Checkpointing recomputes forward ops",
-            f"{recomputed.ops:,.0f} recomputed ops take {view.show_time(recomputed.seconds)}",
+            f"{recomputed.ops:,.0f} recomputed ops take {view.show_work_time(recomputed.seconds)}",
             "Checkpoint fewer blocks where memory allows, or only cheap ops (create_selective_checkpoint_contexts).",
             recomputed.seconds,
             basis="costs the memory that checkpointing saves",

@@ -31,10 +31,11 @@ WAITS = "synchronizing calls"
 ALLOCATIONS = "allocations"
 FETCHING = "fetching data"
 QUEUED = "idle with work queued"
+TURNS = "devices in turn"
 COMMUNICATION = "communication"
 TRANSFERS = "transfers"  # of communication, the part that is not waiting for other ranks
 COPIES = "copies"
-NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, COMMUNICATION, COPIES})
+NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, TURNS, COMMUNICATION, COPIES})
 
 # The assumption of most gains.
 BEYOND_ROOF = "upper bound: all time above the roof"
@@ -216,6 +217,15 @@ class TraceView:
         """`12.3 ms per step (4.5 %)`."""
         whole = "per step" if self.trace.steps else "in total"
         return f"{format_seconds(time_s)} {whole} ({format_percent(self.get_share(time_s))})"
+
+    def show_work_time(self, time_s: float) -> str:
+        """The same for work summed over all devices, as the share of their time together."""
+        devices = sum(row.compute_s > 0 for row in self.trace.devices)
+        if devices < 2:
+            return self.show_time(time_s)
+        whole = "per step" if self.trace.steps else "in total"
+        share = format_percent(self.get_share(time_s) / devices)
+        return f"{format_seconds(time_s)} {whole} on {devices} devices ({share} of their time)"
 
     def format_calls(self, number: float) -> str:
         """`12 calls per step`, `1 call in total`."""

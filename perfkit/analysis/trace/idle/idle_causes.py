@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.analysis.model.idle import BETWEEN, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, PEERS, STARTING
+from perfkit.analysis.model.idle import BETWEEN, ELSEWHERE, HELD_UP, LATE, OTHER_DEVICE, OTHER_STREAM, PEERS, STARTING
 from perfkit.analysis.model.launches import GapRow, HostCallRow, QueuedIdle
 from perfkit.analysis.trace.idle.host_calls import HostCalls, build_call_rows, find_host_calls
+from perfkit.analysis.trace.idle.host_places import HostEvents
 from perfkit.analysis.trace.idle.idle_gaps import build_gap_rows
-from perfkit.analysis.trace.idle.idle_time import IdleTime, find_idle_time
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
+from perfkit.analysis.trace.idle.idle_time import find_idle_time
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, merge_intervals
 from perfkit.analysis.trace.time.launch_queue import LaunchQueue
 from perfkit.analysis.trace.time.step_windows import StepWindows
@@ -62,13 +64,25 @@ class IdleCauses(NamedTuple):
     long: Intervals = EMPTY
     time: IdleTime | None = None
 
+    @property
+    def beside(self) -> Intervals:
+        """When the device is idle because another one works."""
+        return EMPTY if self.time is None else self.time.find_spans(OTHER_DEVICE)
 
-def find_idle_causes(ops: Ops, windows: StepWindows, waiting: LaunchQueue | None) -> IdleCauses:
-    """Find what left a device without work within the windows; on a CPU (`waiting` is None) only the calls."""
+
+def find_idle_causes(ops: Ops, windows: StepWindows, waiting: LaunchQueue | None) -> tuple[IdleCauses, ...]:
+    """Find what left each device without work within the windows; on a CPU (`waiting` is None) only the calls."""
     host = find_host_calls(ops, windows)
     if waiting is None:
-        return IdleCauses(build_call_rows(ops, windows, host, None), host)
-    idle = find_idle_time(ops, windows, waiting, host)
+        return (IdleCauses(build_call_rows(ops, windows, host, None), host),)
+    events = HostEvents(ops)
+    return tuple(
+        _sum_idle_time(ops, windows, waiting, host, find_idle_time(ops, windows, waiting, host, index, events))
+        for index in range(len(ops.devices))
+    )
+
+
+def _sum_idle_time(ops: Ops, windows: StepWindows, waiting: LaunchQueue, host: HostCalls, idle: IdleTime) -> IdleCauses:
     calls, gaps = build_call_rows(ops, windows, host, _sum_charged_idle(idle, host)), build_gap_rows(ops, windows, idle)
     if not waiting.known:
         return IdleCauses(calls, host, gaps, time=idle)

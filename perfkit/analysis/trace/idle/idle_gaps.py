@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.idle import CAUSES, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, PEERS
 from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.model.time_split import IDLE_UNKNOWN
-from perfkit.analysis.trace.idle.idle_time import IdleTime
+from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.trace.model import NONE, Ints

@@ -3,9 +3,12 @@
 With nothing queued, data fetching comes first, then calls that wait for the device or allocate its memory. These are
 charged with their own duration and the time until the next launch, unless it is so long that the CPU did other work
 meanwhile. In the rest the CPU launched late or, in a long gap, was busy elsewhere.
+
+Of several devices of a process, one that is idle for long while another works has no other cause: it waits for the
+other's results, or has less to do.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,6 @@ from perfkit.analysis.model.idle import (
     ALLOCATION,
     AT_THE_END,
     BETWEEN,
-    CAUSES,
     ELSEWHERE,
     HELD_UP,
     LATE,
@@ -26,6 +28,8 @@ from perfkit.analysis.model.idle import (
 from perfkit.analysis.model.time_split import DATA, IDLE_UNKNOWN, UNRECORDED
 from perfkit.analysis.trace.idle.host_calls import HostCalls
 from perfkit.analysis.trace.idle.host_places import HostEvents, HostPlaces, ThreadSpans
+from perfkit.analysis.trace.idle.idle_pieces import NUMBER, IdleCollector, IdleTime
+from perfkit.analysis.trace.idle.other_devices import charge_others, find_busy_beside
 from perfkit.analysis.trace.time.data_fetching import merge_event_times
 from perfkit.analysis.trace.time.intervals import (
     Intervals,
@@ -45,6 +49,7 @@ from perfkit.trace.annotations import COLLECTIVE_RANGES
 from perfkit.trace.event_names import EventNames, mark_named
 from perfkit.trace.model import NONE, Category, Ints
 from perfkit.trace.ops.ops import Ops
+from perfkit.trace.ops.traced_devices import Rows
 
 # A host that launches work does so every few to some hundred microseconds. Where nothing comes for this long, it did
 # something else.
@@ -54,105 +59,60 @@ LONG_NS = 1_000_000
 # kernel's start pass five to twenty, more while a profiler runs.
 BETWEEN_NS, STARTING_NS = 10_000, 50_000
 
-NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
 _LATEST = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class IdleTime:
-    """Columns, one row a piece of time in which no device of the trace worked, in the order of time.
+def find_idle_time(
+    ops: Ops,
+    spans: StepWindows,
+    waiting: LaunchQueue,
+    calls: HostCalls,
+    device: int = 0,
+    host: HostEvents | None = None,
+) -> IdleTime:
+    """The idle time of a device (a row of `ops.devices`) in the whole trace, cut where steps begin after something else
+    and end before something else.
 
-    Attributes:
-        cause: as an index into `CAUSES`.
-        gap: number of the gap between kernels that it is a piece of.
-        event: the call or range of the host that it is charged to, NONE where it is charged to none.
-        following: row of the kernel that began next, NONE after the last.
-        within: whether it lies in the steps.
-        places: what the host was in where it was in the way; nothing in the other rows.
-        host: what these were looked up in.
+    `calls` are the trace's `host_calls`, and `host` its `HostEvents` if known.
     """
-
-    begin_ns: Ints
-    end_ns: Ints
-    cause: NDArray[np.int8]
-    gap: Ints
-    event: Ints
-    following: Ints
-    within: NDArray[np.bool_]
-    places: HostPlaces
-    host: HostEvents
-
-    def __len__(self) -> int:
-        return len(self.begin_ns)
-
-    @property
-    def length_ns(self) -> Ints:
-        return self.end_ns - self.begin_ns
-
-    def has_cause(self, *causes: str) -> NDArray[np.bool_]:
-        """True where a piece has one of these causes."""
-        among = np.zeros(len(CAUSES), np.bool_)
-        among[[NUMBER[cause] for cause in causes]] = True
-        chosen: NDArray[np.bool_] = among[self.cause]
-        return chosen
-
-
-def find_idle_time(ops: Ops, spans: StepWindows, waiting: LaunchQueue, calls: HostCalls) -> IdleTime:
-    """The idle time of the whole trace, cut where steps begin after something else and end before something else.
-
-    `calls` are the trace's `host_calls`.
-    """
-    trace, event = ops.trace, ops.kernels.event
+    trace, rows = ops.trace, ops.devices.rows[device]
+    event = ops.kernels.event[rows]
     begun, ended = trace.start_ns[event], trace.end_ns[event]
+    others = find_busy_beside(ops, device)
     steps = merge_intervals(spans.spans[:, 0], spans.spans[:, 1])
     nothing = subtract_intervals(merge_intervals([spans.span[0]], [spans.span[1]]), merge_intervals(begun, ended))
     gaps = np.concatenate([clip_intervals(nothing, steps), subtract_intervals(nothing, steps)])
     gaps = gaps[np.argsort(gaps[:, 0], kind="stable")]
-    collector = _IdleCollector(gaps)
+    collector = IdleCollector(gaps)
     collector.add(UNRECORDED, clip_intervals(gaps, waiting.unrecorded))
     rest = exclude_intervals(gaps, waiting.unrecorded)
     if waiting.known:
-        everything = slice(None)
-        queued, perhaps = waiting.find_queued_time(everything), waiting.find_possibly_queued_time(everything)
-        _classify_queued(ops, gaps, find_overlaps(rest, queued[:, 0], queued[:, 1])[0], collector)
+        queued, perhaps = waiting.find_queued_time(rows), waiting.find_possibly_queued_time(rows)
+        pieces = find_overlaps(rest, queued[:, 0], queued[:, 1])[0]
+        _classify_queued(ops, rows, gaps, charge_others(gaps, pieces, others, STARTING_NS, collector), collector)
         rest = exclude_intervals(rest, queued)
         collector.add(IDLE_UNKNOWN, find_overlaps(rest, perhaps[:, 0], perhaps[:, 1])[0])
         rest = exclude_intervals(rest, perhaps)
-    launched = _list_launch_times(ops)
+    launched = _list_launch_times(ops, rows)
+    rest = _charge_fetching(ops, calls, rest, collector)
+    rest = charge_others(gaps, rest, others, LONG_NS, collector)
     rest = _charge_calls(ops, spans, calls, launched, rest, collector)
     _classify_host_time(waiting, launched, rest, collector)
-    return _build_idle_time(ops, steps, collector)
+    idle = _build_idle_time(ops, rows, steps, collector, host or HostEvents(ops))
+    return replace(idle, device=device)
 
 
-class _IdleCollector:
-    """Pieces as they are found."""
-
-    def __init__(self, gaps: Intervals) -> None:
-        self.gaps = gaps
-        self.pieces: list[Intervals] = []
-        self.causes: list[NDArray[np.int8]] = []
-        self.events: list[Ints] = []
-
-    def add(self, cause: str | NDArray[np.int8], pieces: Intervals, events: Ints | int = NONE) -> None:
-        number = NUMBER[cause] if isinstance(cause, str) else cause
-        self.pieces.append(pieces)
-        self.causes.append(np.broadcast_to(np.asarray(number, np.int8), (len(pieces),)))
-        self.events.append(np.broadcast_to(np.asarray(events, np.int64), (len(pieces),)))
-
-
-def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, collector: _IdleCollector) -> None:
+def _classify_queued(ops: Ops, rows: Rows, gaps: Intervals, pieces: Intervals, collector: IdleCollector) -> None:
     """Classify idle pieces with work queued, by what came next and by their length."""
-    trace, event = ops.trace, ops.kernels.event
+    trace, event = ops.trace, ops.kernels.event[rows]
     start, end = trace.start_ns[event], trace.end_ns[event]
     gap = np.searchsorted(gaps[:, 0], pieces[:, 0], side="right") - 1
     lasts = np.bincount(gap, weights=pieces[:, 1] - pieces[:, 0], minlength=len(gaps))[gap]
     following = np.minimum(np.searchsorted(start, gaps[gap, 1]), max(len(start) - 1, 0))
-    into_idle = _is_launched_into_idle(ops, gaps[gap, 0], following)
+    into_idle = _is_launched_into_idle(ops, rows, gaps[gap, 0], following)
     until = np.maximum.accumulate(end)
     last = np.searchsorted(until, until[np.maximum(following - 1, 0)])  # the first to end as late as any before the gap
-    same = (trace.device[event[following]] == trace.device[event[last]]) & (
-        trace.stream[event[following]] == trace.stream[event[last]]
-    )
+    same = trace.stream[event[following]] == trace.stream[event[last]]
     long = lasts > np.where(into_idle, STARTING_NS, BETWEEN_NS)
     cause = np.where(
         long,
@@ -162,17 +122,15 @@ def _classify_queued(ops: Ops, gaps: Intervals, pieces: Intervals, collector: _I
     collector.add(cause.astype(np.int8), pieces)
 
 
-def _is_launched_into_idle(ops: Ops, begin: Ints, following: Ints) -> NDArray[np.bool_]:
+def _is_launched_into_idle(ops: Ops, rows: Rows, begin: Ints, following: Ints) -> NDArray[np.bool_]:
     """True where a kernel was launched onto a device idle since `begin`."""
-    called = ops.kernels.launch[following]
+    called = ops.kernels.launch[rows][following]
     into_idle: NDArray[np.bool_] = (called != NONE) & (np.append(ops.trace.end_ns, 0)[called] >= begin)
     return into_idle
 
 
-def _charge_calls(
-    ops: Ops, spans: StepWindows, calls: HostCalls, launched: Ints, rest: Intervals, collector: _IdleCollector
-) -> Intervals:
-    """Charge idle time to fetching and blocking calls; returns the rest of `left`."""
+def _charge_fetching(ops: Ops, calls: HostCalls, rest: Intervals, collector: IdleCollector) -> Intervals:
+    """Charge idle time to data fetching; returns what is left of it."""
     trace = ops.trace
     fetched = merge_event_times(trace, calls.fetching)
     begin = trace.start_ns[calls.fetching]
@@ -180,7 +138,13 @@ def _charge_calls(
         find_overlaps(rest, fetched[:, 0], fetched[:, 1])[0], begin, np.append(begin[1:], _LATEST)
     )
     collector.add(DATA, pieces, calls.fetching[turn])
-    rest = exclude_intervals(rest, fetched)
+    return exclude_intervals(rest, fetched)
+
+
+def _charge_calls(
+    ops: Ops, spans: StepWindows, calls: HostCalls, launched: Ints, rest: Intervals, collector: IdleCollector
+) -> Intervals:
+    """Charge idle time to blocking calls; returns what is left of it."""
     begin, until = _find_charged_spans(ops, spans, calls.blocking, launched)
     pieces, _, call = find_overlaps(rest, begin, until)
     waits = np.isin(calls.blocking[call], calls.waits)
@@ -201,16 +165,16 @@ def _find_charged_spans(ops: Ops, spans: StepWindows, calls: Ints, launched: Int
     return begin, np.maximum(begin, np.minimum(until, np.append(begin[1:], _LATEST)))
 
 
-def _list_launch_times(ops: Ops) -> Ints:
-    """The launch times, in order."""
+def _list_launch_times(ops: Ops, rows: Rows) -> Ints:
+    """The times at which some kernels, and graphs, were launched, in order."""
     trace = ops.trace
     calls = trace.select_events(Category.LAUNCH)
     graphs = calls[mark_named(trace, calls, is_graph_launch)]
-    launch = ops.kernels.launch
+    launch = ops.kernels.launch[rows]
     return np.sort(trace.start_ns[np.concatenate((launch[launch != NONE], graphs))])
 
 
-def _classify_host_time(waiting: LaunchQueue, launched: Ints, rest: Intervals, collector: _IdleCollector) -> None:
+def _classify_host_time(waiting: LaunchQueue, launched: Ints, rest: Intervals, collector: IdleCollector) -> None:
     """Classify idle time without another cause: late launches, or CPU busy elsewhere."""
     if not waiting.known:
         collector.add(IDLE_UNKNOWN, rest)
@@ -221,7 +185,7 @@ def _classify_host_time(waiting: LaunchQueue, launched: Ints, rest: Intervals, c
     collector.add(cause.astype(np.int8), rest)
 
 
-def _build_idle_time(ops: Ops, steps: Intervals, collector: _IdleCollector) -> IdleTime:
+def _build_idle_time(ops: Ops, rows: Rows, steps: Intervals, collector: IdleCollector, host: HostEvents) -> IdleTime:
     pieces, cause, event = (
         np.concatenate(collector.pieces),
         np.concatenate(collector.causes),
@@ -229,10 +193,9 @@ def _build_idle_time(ops: Ops, steps: Intervals, collector: _IdleCollector) -> I
     )
     order = np.argsort(pieces[:, 0], kind="stable")
     pieces, cause, event = pieces[order], cause[order], event[order]
-    begun = ops.trace.start_ns[ops.kernels.event]
-    following = np.searchsorted(begun, pieces[:, 1])
-    following = np.where(following < len(begun), following, NONE)
-    busiest, host = _find_busiest_thread(ops), HostEvents(ops)
+    begun = ops.trace.start_ns[ops.kernels.event[rows]]
+    following = np.append(np.arange(len(ops.kernels))[rows], NONE)[np.searchsorted(begun, pieces[:, 1])]
+    busiest = _find_busiest_thread(ops)
     where, looked = _select_lookups(ops, pieces, cause, event, following, busiest)
     idle = IdleTime(
         begin_ns=pieces[:, 0],

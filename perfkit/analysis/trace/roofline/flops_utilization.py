@@ -7,12 +7,14 @@ CPU has no such figure, so it is the measured matrix ceiling for the number of t
 Where most of a step's FLOPs have fp32 operands, its peak is that of the mix (`perfkit.devices.ceilings.mixed_peak`).
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
 from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling
 from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.core.units import format_percent
@@ -45,7 +47,24 @@ def find_peak(roofs: Roofs, dtype: str, world_size: int) -> PeakRate | Unknown:
     )
 
 
-def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: int) -> PeakRate | Unknown:
+def sum_device_peaks(roofs: DeviceRoofs, flops: Mapping[Computed, float], devices: Sequence[int]) -> PeakRate | Unknown:
+    """The peak of several devices together for one mix of FLOPs, unknown where that of any is."""
+    counts = Counter(roofs.get_roofs(device) for device in devices)
+    peaks = [find_peak_of_mix(own, flops, count, "devices") for own, count in counts.items()]
+    unknown = next((peak for peak in peaks if isinstance(peak, Unknown)), None)
+    known = [peak for peak in peaks if isinstance(peak, PeakRate)]
+    if unknown is not None or len(known) == 1:
+        return unknown or known[0]
+    return PeakRate(
+        sum(peak.flops_per_s for peak in known),
+        " + ".join(peak.text for peak in known),
+        tuple(ceiling for peak in known for ceiling in peak.ceilings),
+    )
+
+
+def find_peak_of_mix(
+    roofs: Roofs, flops: Mapping[Computed, float], world_size: int, of: str = "ranks"
+) -> PeakRate | Unknown:
     """Like `find_peak`, for a step on several units or in several dtypes (`compute_mixed_peak`)."""
     conventional = get_utilization_kind(roofs.device)
     name = roofs.device_name or (roofs.ceilings.device_name if roofs.ceilings is not None else "")
@@ -56,7 +75,7 @@ def find_peak_of_mix(roofs: Roofs, flops: Mapping[Computed, float], world_size: 
         return Unknown(
             reason=f"no {conventional} {dtype} {get_unit_name(unit, name)} peak: {roofs.explain_missing(dtype)}"
         )
-    ranks = f" x {world_size} ranks" if world_size > 1 else ""
+    ranks = f" x {world_size} {of}" if world_size > 1 else ""
     parts = tuple(ceiling for _, ceiling in mixed.parts)
     short = format_peak(mixed, world_size)
     return PeakRate(mixed.value * world_size, _describe_mix(mixed.parts, name) + ranks, parts, short)

@@ -16,15 +16,19 @@ def find_host_times(ops: Ops) -> Ints:
 
 
 def find_backlog(ops: Ops) -> NDArray[np.bool_]:
-    """Kernels that were launched before the recording began: without a launch, and before all that have one.
+    """Kernels that were launched before the recording began: without a launch, and before all of their device that
+    have one.
 
-    None where these would be most of the kernels' time: then launches were not recorded, which says nothing of when.
+    None where these would be most of the device's time: then launches were not recorded, which says nothing of when.
     """
     kernels, trace = ops.kernels, ops.trace
     begun = trace.start_ns[kernels.event]
     durations = trace.end_ns[kernels.event] - begun
     known = find_host_times(ops) != NONE
-    early: NDArray[np.bool_] = ~known & (begun < begun[known].min(initial=np.iinfo(np.int64).max))
-    if not known.any() or 2 * int(durations[early].sum()) > int(durations.sum()):
-        early[:] = False
-    return early
+    backlog = np.zeros(len(kernels), np.bool_)
+    for rows in ops.devices.rows:
+        launched = known[rows]
+        early = ~launched & (begun[rows] < begun[rows][launched].min(initial=np.iinfo(np.int64).max))
+        if launched.any() and 2 * int(durations[rows][early].sum()) <= int(durations[rows].sum()):
+            backlog[rows] = early
+    return backlog

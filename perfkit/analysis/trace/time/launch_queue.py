@@ -1,4 +1,4 @@
-"""Launch queue of a device: when work was queued, launch latencies, and calls that block."""
+"""Launch queues of devices: when work was queued, launch latencies, and calls that block."""
 
 import re
 from collections.abc import Callable
@@ -53,8 +53,8 @@ class LaunchQueue:
     """The queued time of kernels: `start_ns` to `begun_ns` (the kernel's start), one row per kernel.
 
     `launched` marks kernels with a known launch; the others may have been queued since the previous kernel ended.
-    `known` is False, with the reason in `note`, where the trace has no launches. `unrecorded` is the time in which the
-    device may have run unrecorded work, so that idleness is unknown. Of gaps shorter than `least_gap_ns` nothing is
+    `known` is False, with the reason in `note`, where the trace has no launches. `unrecorded` is the time in which
+    devices may have run unrecorded work, so that idleness is unknown. Of gaps shorter than `least_gap_ns` nothing is
     known, since the clocks disagree. `ended_ns` is when each kernel ended.
     """
 
@@ -119,10 +119,13 @@ def _find_gaps(begun: Ints, ended: Ints) -> Intervals:
 
 
 def find_idle_starts(ops: Ops) -> Ints:
-    """For each kernel, the end of the last one before it; its own start for the first."""
+    """For each kernel, the end of the last one before it on its device; its own start for the first."""
     events = ops.kernels.event
-    begun, ended = ops.trace.start_ns[events], np.maximum.accumulate(ops.trace.end_ns[events])
-    since: Ints = np.minimum(np.append(begun[:1], ended[:-1]), begun)
+    start, end = ops.trace.start_ns[events], ops.trace.end_ns[events]
+    since = np.empty(len(events), np.int64)
+    for rows in ops.devices.rows:
+        begun, ended = start[rows], np.maximum.accumulate(end[rows])
+        since[rows] = np.minimum(np.append(begun[:1], ended[:-1]), begun)
     return since
 
 
@@ -133,19 +136,21 @@ def summarize_launches(
     split: TimeSplit,
     late_s: float | None = None,
     queued: QueuedIdle | None = None,
+    device: int = 0,
 ) -> Launches | None:
-    """Summarize the launches within the windows; None without kernels.
+    """Summarize the launches onto a device (a row of `ops.devices`) within the windows; None without kernels.
 
     `late_s` is how long per step the device waited for the next launch of a host that was launching, `queued` what it
     was idle for with work queued.
     """
     trace, kernels = ops.trace, ops.kernels
     begun = trace.start_ns[kernels.event]
-    within = windows.find_windows(begun) != NONE
+    mine = ops.devices.of == device
+    within = mine & (windows.find_windows(begun) != NONE)
     if not within.any():
         return None
     parts = len(windows)
-    delay, depth = _measure_delays(trace, ops, waiting, within)
+    delay, depth = _measure_delays(trace, ops, waiting, within, mine)
     durations = trace.end_ns[kernels.event] - begun
     computing = within & (trace.category[kernels.event] == Category.KERNEL)  # neither copies nor fills
     short = computing & (durations < SHORT_S * 1e9)
@@ -174,10 +179,10 @@ def summarize_launches(
 
 
 def _measure_delays(
-    trace: Trace, ops: Ops, waiting: LaunchQueue, within: NDArray[np.bool_]
+    trace: Trace, ops: Ops, waiting: LaunchQueue, within: NDArray[np.bool_], mine: NDArray[np.bool_]
 ) -> tuple[Ints, Ints] | tuple[None, None]:
-    """The delay from each launch to its kernel's start, and the number of kernels queued then."""
-    launched = ops.kernels.launch != NONE
+    """The delay from each launch to its kernel's start, and the number of the device's kernels queued then."""
+    launched = mine & (ops.kernels.launch != NONE)
     if not waiting.known or not (launched & within).any() or waiting.least_gap_ns:
         return None, None
     begun = trace.start_ns[ops.kernels.event]

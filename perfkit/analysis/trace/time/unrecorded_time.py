@@ -104,7 +104,7 @@ def _list_busiest_stream(ops: Ops) -> tuple[Ints, Ints]:
     trace, kernels = ops.trace, ops.kernels
     known = np.flatnonzero(kernels.launch != NONE)
     event = kernels.event[known]
-    lane = np.column_stack((trace.device[event], trace.stream[event]))
+    lane = np.column_stack((ops.devices.of[known], trace.stream[event]))
     if not len(lane):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     _, of, count = np.unique(lane, axis=0, return_inverse=True, return_counts=True)

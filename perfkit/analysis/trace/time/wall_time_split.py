@@ -24,6 +24,7 @@ from perfkit.analysis.model.time_split import (
     DATA,
     DEVICE_CATEGORIES,
     IDLE,
+    IDLE_BESIDE,
     LATENCY_BOUND,
     MEMORY_BOUND,
     PYTHON,
@@ -43,13 +44,17 @@ BOUNDS = {
 }
 
 
-def list_categories(*, on_cpu: bool, with_data: bool, with_unknown: bool = False) -> tuple[str, ...]:
+def list_categories(
+    *, on_cpu: bool, with_data: bool, with_unknown: bool = False, with_others: bool = False
+) -> tuple[str, ...]:
     """The categories in order; `with_data` for a trace with data fetching, `with_unknown` for a CPU's with events of
-    unknown kind."""
+    unknown kind, `with_others` for one of several devices."""
+    data = (DATA,) if with_data else ()
     if on_cpu:
-        data, unknown = (DATA,) if with_data else (), (UNKNOWN_EVENTS,) if with_unknown else ()
-        return (*data, *CPU_CATEGORIES[:-1], *unknown, PYTHON)
-    return (*DEVICE_CATEGORIES[: -len(IDLE)], DATA, *IDLE) if with_data else DEVICE_CATEGORIES
+        return (*data, *CPU_CATEGORIES[:-1], *((UNKNOWN_EVENTS,) if with_unknown else ()), PYTHON)
+    first = DEVICE_CATEGORIES.index(WAITING_FOR_CPU)
+    beside = (IDLE_BESIDE,) if with_others else ()
+    return (*DEVICE_CATEGORIES[:first], *data, *beside, *DEVICE_CATEGORIES[first:])
 
 
 @dataclass(frozen=True)

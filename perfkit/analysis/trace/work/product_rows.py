@@ -1,7 +1,7 @@
 """The rows of matrix products and of fused attention by the sizes of their calls."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,7 +19,6 @@ from perfkit.analysis.trace.roofline.quantization import (
     count_tiles,
     infer_split_k,
 )
-from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, place_groups
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
@@ -38,15 +37,15 @@ MOST_ROWS = 2000
 _PRODUCTS = (OpClass.MATMUL, OpClass.ATTENTION)
 _OF_OP_ROW = (
     "phase", "shapes", "dtype", "unit", "calls", "seconds", "share", "flops", "bytes", "flops_per_s", "bound", "level",
-    "attainable_s", "efficiency", "above_roof", "efficiency_reason",
+    "attainable_s", "efficiency", "above_roof", "efficiency_reason", "device",
 )  # fmt: skip
 _TRIPLE = re.compile(rb"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]")
 
 
 def build_product_rows(
-    engine: WorkAnalysis, roofs: Roofs, units: int | None
+    engine: WorkAnalysis, units: Sequence[int | None]
 ) -> tuple[WorkTable[GemmRow], WorkTable[AttentionRow]]:
-    """Build the rows, largest savings first; `units` is the device's multiprocessors."""
+    """Build the rows, largest savings first; `units` are the multiprocessors of each device."""
     work = engine.pieces
     nothing = np.full(len(work), NONE, np.int8)
     wanted = np.asarray([*(classify_op(call.call.name) in _PRODUCTS for call in work.ops.calls), False])
@@ -61,14 +60,15 @@ def build_product_rows(
         np.where(chosen, geometry, NONE),
         np.where(chosen, work.phase, NONE),
         work.has_unknown_time.astype(np.int8),
+        np.where(chosen, engine.roofs.find_kinds(work.device), NONE),
     )
-    placed = place_groups(work, engine.costs, groups, roofs, by_op=True)
+    placed = place_groups(work, engine.costs, groups, engine.roofs, by_op=True)
     order = placed.rank_groups()
     order = order[chosen[placed.first[order]]][:MOST_ROWS]
     gemms: list[tuple[GemmRow, Ints]] = []
     attentions: list[tuple[AttentionRow, Ints]] = []
     for index in order.tolist():
-        of = _make_call_group(placed, index, main, engine.step_s, units)
+        of = _make_call_group(placed, index, main, engine.step_s, units[int(work.device[placed.first[index]])])
         if is_helper_kernel(of.kernel):  # the one that multiplies is not in the trace
             continue
         its = np.asarray([index])

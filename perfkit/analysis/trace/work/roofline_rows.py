@@ -7,21 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
+from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
 from perfkit.analysis.trace.roofline.matmul_operands import describe_layout
 from perfkit.analysis.trace.roofline.roofline import (
-    BOUNDS,
     COMPUTE,
-    TOLERANCE,
-    UNKNOWN,
     RooflineLimit,
     RooflineLimits,
-    combine_limits,
-    compute_limits,
 )
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.grouping import RowGroups
 from perfkit.analysis.trace.time.wall_time import has_overlap, measure_group_wall_ns, measure_wall_ns
 from perfkit.analysis.trace.work.call_spread import CallSpread, measure_spread
+from perfkit.analysis.trace.work.group_limits import GroupTimes, limit_groups
 from perfkit.analysis.trace.work.inferred_calls import AS_ELSEWHERE, INFERRED
 from perfkit.analysis.trace.work.kernel_load import KernelLoad
 from perfkit.analysis.trace.work.layers import name_group_modules
@@ -60,7 +57,7 @@ class RooflineGroups:
     bytes: Floats
     precision: NDArray[np.int64]
     limits: RooflineLimits
-    roofs: Roofs
+    roofs: DeviceRoofs
     by_op: bool
 
     def __len__(self) -> int:
@@ -70,6 +67,10 @@ class RooflineGroups:
     def first(self) -> NDArray[np.int64]:
         """The first piece of each group: its keys are those of all."""
         return self.groups.first
+
+    def get_roofs(self, index: int) -> Roofs:
+        """The roofs of the device that a group ran on."""
+        return self.roofs.get_roofs(int(self.pieces.device[self.first[index]]))
 
     @cached_property
     def counted_share(self) -> Floats:
@@ -159,22 +160,15 @@ class RooflineGroups:
 
 
 def place_groups(
-    pieces: WorkItems, costs: WorkItemCosts, groups: RowGroups, roofs: Roofs, *, by_op: bool
+    pieces: WorkItems, costs: WorkItemCosts, groups: RowGroups, roofs: DeviceRoofs, *, by_op: bool
 ) -> RooflineGroups:
-    """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one."""
+    """Sum the costs of groups and find their limits. With `by_op` an op's pieces are one call, else each is one.
+
+    Each group is of one kind of device.
+    """
     seconds = groups.sum_by_group(pieces.busy_ns) / 1e9
     calls = groups.sum_by_group(_mark_call_starts(pieces)) if by_op else groups.count_by_group().astype(np.float64)
     flops, moved = groups.sum_by_group(costs.flops), groups.sum_by_group(costs.bytes)
-    limited = compute_limits(groups.sum_by_group(costs.compute_s(roofs, costs.flops)), moved, seconds, calls, roofs)
-    if costs.is_bounded.any():
-        most = groups.sum_by_group(costs.compute_s(roofs, costs.most_flops))
-        limited = combine_limits(
-            limited, compute_limits(most, groups.sum_by_group(costs.most_bytes), seconds, calls, roofs), seconds
-        )
-    _limit_copies(pieces, groups, moved, seconds, roofs, limited)
-    untimed = pieces.has_unknown_time[groups.first]
-    limited.attainable_s[untimed], limited.above_roof[untimed] = np.nan, False
-    limited.bound[untimed] = BOUNDS.index(UNKNOWN)
     return RooflineGroups(
         pieces,
         costs,
@@ -184,7 +178,7 @@ def place_groups(
         flops,
         moved,
         _find_dominant_precision(costs, groups),
-        limited,
+        limit_groups(pieces, costs, groups, GroupTimes(calls, seconds, moved), roofs),
         roofs,
         by_op,
     )
@@ -201,21 +195,6 @@ def _number_calls(pieces: WorkItems) -> NDArray[np.int64]:
     """The same number for all pieces of an op and kind; each piece whose op is not known has its own."""
     op = pieces.owner.astype(np.int64) * len(WorkKind) + pieces.kind
     return np.where(pieces.owner == NONE, -1 - np.arange(len(pieces)), op)
-
-
-def _limit_copies(
-    pieces: WorkItems, groups: RowGroups, moved: Floats, seconds: Floats, roofs: Roofs, limited: RooflineLimits
-) -> None:
-    """Limit copies by their link; communication has no place on this roofline."""
-    kinds = pieces.kind[groups.first]
-    limited.attainable_s[kinds != WorkKind.WORK] = np.nan
-    limited.above_roof[kinds != WorkKind.WORK] = False
-    limited.bound[kinds != WorkKind.WORK] = BOUNDS.index(UNKNOWN)
-    for index in np.flatnonzero(kinds == WorkKind.COPY).tolist():
-        link = find_link(parse_copy_kind(pieces.ops.trace.names[int(pieces.name[groups.first[index]])]), roofs)
-        if link is not None:
-            limited.attainable_s[index] = moved[index] / link.value
-            limited.above_roof[index] = seconds[index] * TOLERANCE < limited.attainable_s[index]
 
 
 def _find_dominant_precision(costs: WorkItemCosts, groups: RowGroups) -> NDArray[np.int64]:
@@ -296,6 +275,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         blocks_per_sm=_drop_nan(placed.load.blocks_per_sm[index]) if of_kernels else None,
         sm_efficiency=_drop_nan(placed.load.efficiency[index]) if of_kernels else None,
         occupancy=_drop_nan(placed.load.occupancy[index]) if of_kernels else None,
+        device=placed.get_roofs(index).device_name if len(placed.roofs.kinds) > 1 else "",
     )
 
 
@@ -312,7 +292,7 @@ def compute_roof_share(attainable_s: float | None, seconds: float) -> float | No
 
 def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
     """The reason that a group with a known cost has no share of its roof; empty otherwise."""
-    roofs, first, (unit, dtype) = placed.roofs, int(placed.first[index]), _get_precision(placed, index)
+    roofs, first, (unit, dtype) = placed.get_roofs(index), int(placed.first[index]), _get_precision(placed, index)
     kind = int(placed.pieces.kind[first])
     if placed.pieces.has_unknown_time[first]:
         return "time unknown: a kernel overruns the next of its stream"

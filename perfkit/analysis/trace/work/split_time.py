@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model import time_split
-from perfkit.analysis.model.trace import Overlap, StreamRow
+from perfkit.analysis.model.launches import StreamRow
 from perfkit.analysis.trace.roofline.roofline import BOUNDS, COMPUTE, LATENCY, MEMORY, UNKNOWN
 from perfkit.analysis.trace.time import wall_time_split
 from perfkit.analysis.trace.time.intervals import (
     EMPTY,
     Intervals,
-    clip_intervals,
-    measure_length,
+    join_intervals,
     merge_intervals,
     subtract_intervals,
 )
@@ -23,6 +22,7 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.event_nesting import sort_by_group
 from perfkit.trace.model import NONE
+from perfkit.trace.ops.traced_devices import EVERYTHING, Rows
 
 # Devices have some ten streams. Further ones share a row.
 MOST_STREAMS = 200
@@ -57,20 +57,27 @@ def split_windows(
     waiting: LaunchQueue | None,
     fetching: Intervals,
     unknown: Intervals = EMPTY,
+    rows: Rows = EVERYTHING,
+    beside: Intervals = EMPTY,
 ) -> TimeSplit:
-    """Split the windows of a trace.
+    """Split the windows of a trace for the pieces of one device.
 
     `waiting` is None on a CPU, which is never idle: it dispatches or waits. `fetching` is when the loop fetched data,
-    `unknown` when events of unknown kind ran on a CPU.
+    `unknown` when events of unknown kind ran on a CPU, `beside` when the device is idle because another one works.
     """
-    return _split_spans(pieces.windows.spans, pieces, category, slice(None), waiting, fetching, unknown)
+    return _split_spans(pieces.windows.spans, pieces, category, rows, waiting, fetching, unknown, beside)
 
 
 def split_outliers(
-    pieces: WorkItems, category: NDArray[np.int8], waiting: LaunchQueue | None, fetching: Intervals
+    pieces: WorkItems,
+    category: NDArray[np.int8],
+    waiting: LaunchQueue | None,
+    fetching: Intervals,
+    rows: Rows = EVERYTHING,
+    beside: Intervals = EMPTY,
 ) -> TimeSplit:
     """Split the outlier steps; see `split_windows`."""
-    return _split_spans(pieces.windows.unlike, pieces, category, slice(None), waiting, fetching)
+    return _split_spans(pieces.windows.unlike, pieces, category, rows, waiting, fetching, beside=beside)
 
 
 def split_streams(
@@ -120,18 +127,28 @@ def _split_spans(
     windows: Intervals,
     pieces: WorkItems,
     category: NDArray[np.int8],
-    rows: NDArray[np.int64] | slice,
+    rows: Rows,
     waiting: LaunchQueue | None,
     fetching: Intervals = EMPTY,
     unknown: Intervals = EMPTY,
+    beside: Intervals = EMPTY,
 ) -> TimeSplit:
     starts, ends, kinds = pieces.start_ns[rows], pieces.end_ns[rows], category[rows]
-    work = {
-        name: merge_intervals(starts[kinds == number], ends[kinds == number])
-        for name, number in _NUMBERS.items()
-        if name not in (time_split.UNRECORDED, *time_split.IDLE)
-    }
-    with_data = len(fetching) > 0
+    # Copies and fills within a device's memory do not compute: communication and copies beside them are exposed.
+    moves = (pieces.is_kind(WorkKind.WORK) & ~pieces.computes)[rows]
+    links = pieces.kind[rows] != WorkKind.WORK
+    linked = merge_intervals(starts[links], ends[links]) if moves.any() else EMPTY
+    work = {}
+    for name, number in _NUMBERS.items():
+        if name in (time_split.UNRECORDED, *time_split.IDLE):
+            continue
+        mine = kinds == number
+        work[name] = merge_intervals(starts[mine & ~moves], ends[mine & ~moves])
+        if (mine & moves).any():
+            moving = subtract_intervals(merge_intervals(starts[mine & moves], ends[mine & moves]), linked)
+            work[name] = join_intervals(work[name], moving)
+    with_data, with_others = len(fetching) > 0, len(beside) > 0
+    work[time_split.IDLE_BESIDE] = beside
     if waiting is not None:
         work[time_split.UNRECORDED] = waiting.unrecorded
     if waiting is not None and not waiting.known:
@@ -142,32 +159,6 @@ def _split_spans(
         fetching = subtract_intervals(subtract_intervals(fetching, queued), perhaps)
     work |= {time_split.DATA: fetching, time_split.UNKNOWN_EVENTS: unknown}
     categories = wall_time_split.list_categories(
-        on_cpu=waiting is None, with_data=with_data, with_unknown=len(unknown) > 0
+        on_cpu=waiting is None, with_data=with_data, with_unknown=len(unknown) > 0, with_others=with_others
     )
     return split_wall_time(windows, work, categories)
-
-
-def measure_overlap(pieces: WorkItems, parts: int) -> Overlap:
-    """Measure communication and copies in the windows and overall, and the part that compute does not overlap."""
-    windows = pieces.windows.spans
-    computing = pieces.merge_spans(pieces.is_kind(WorkKind.WORK))
-
-    def seconds(when: Intervals) -> tuple[float, float]:
-        return measure_length(when) / 1e9, measure_length(subtract_intervals(when, computing)) / 1e9
-
-    communication, copies = (
-        pieces.merge_spans(pieces.is_kind(WorkKind.COMMUNICATION)),
-        pieces.merge_spans(pieces.is_kind(WorkKind.COPY)),
-    )
-    sent, copied = seconds(clip_intervals(communication, windows)), seconds(clip_intervals(copies, windows))
-    all_sent, all_copied = seconds(communication), seconds(copies)
-    return Overlap(
-        communication_s=sent[0] / parts,
-        exposed_communication_s=sent[1] / parts,
-        copies_s=copied[0] / parts,
-        exposed_copies_s=copied[1] / parts,
-        all_communication_s=all_sent[0],
-        all_exposed_communication_s=all_sent[1],
-        all_copies_s=all_copied[0],
-        all_exposed_copies_s=all_copied[1],
-    )

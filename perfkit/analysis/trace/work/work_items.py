@@ -19,9 +19,10 @@ from perfkit.analysis.trace.work.kernel_load import KernelLoad, measure_kernel_l
 from perfkit.analysis.trace.work.link_copies import find_link_copies
 from perfkit.trace.compact_ints import Compact, compact_ints
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.model import NONE, Ints, Small, Trace
+from perfkit.trace.model import NONE, Category, Ints, Small
 from perfkit.trace.ops.kernels import find_communication, is_compiled_region
 from perfkit.trace.ops.ops import OpRole, Ops
+from perfkit.trace.ops.traced_devices import EVERYTHING, Rows
 
 Flags = NDArray[np.bool_]
 
@@ -45,6 +46,7 @@ class WorkItems:
         kind: a `WorkKind`.
         busy_ns: what of start to end counts as its own; all of it on a device.
         step: index into the windows of the steps, NONE outside of all.
+        device: row of `ops.devices`; 0 on a CPU.
         lane: index into `lanes`: (device, stream) on a device, thread on a CPU.
         critical: which lie on the critical path; None where that is not known.
     """
@@ -61,6 +63,7 @@ class WorkItems:
     end_ns: Ints
     busy_ns: Ints
     step: Compact
+    device: Compact
     phase: Compact
     module: Compact
     lane: Compact
@@ -75,9 +78,14 @@ class WorkItems:
         """Index into `ops.trace.names` of the kernel's own name."""
         return self.ops.trace.name[self.event]
 
-    def merge_spans(self, rows: Flags) -> Intervals:
-        """Merge the spans of some pieces."""
-        return merge_intervals(self.start_ns[rows], self.end_ns[rows])
+    def merge_spans(self, flags: Flags, rows: Rows = EVERYTHING) -> Intervals:
+        """Merge the spans of some pieces, of those in some rows."""
+        flags = flags[rows]
+        return merge_intervals(self.start_ns[rows][flags], self.end_ns[rows][flags])
+
+    def select_device(self, device: int) -> Rows:
+        """The rows of a device, which those of its kernels are; all on a CPU."""
+        return self.ops.devices.rows[device] if self.on_device else EVERYTHING
 
     def is_kind(self, kind: WorkKind) -> Flags:
         flags: Flags = self.kind == kind
@@ -91,6 +99,12 @@ class WorkItems:
             unknown[self.ops.overruns.kernel] = True
             unknown |= (self.owner != NONE) & np.isin(self.owner, self.owner[unknown])
         return unknown
+
+    @cached_property
+    def computes(self) -> Flags:
+        """Mask pieces that compute: on a device kernels, without copies and fills; communication never does."""
+        flags: Flags = self.kind == WorkKind.WORK
+        return flags & (self.ops.trace.category[self.event] == Category.KERNEL) if self.on_device else flags
 
     @cached_property
     def has_strides(self) -> bool:
@@ -132,7 +146,7 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
     op_name = np.where(linked, trace.name[_take_rows(ops.event, owner, 0)], NONE)
     start, end = trace.start_ns[event], trace.end_ns[event]
     is_graph = mark_named(trace, ops.event, is_compiled_region)
-    lanes, lane = _find_streams(trace, event)
+    lanes, lane = _find_streams(ops)
     call = np.where(costed, _take_rows(ops.call, owner, NONE), NONE)
     return WorkItems(
         ops=ops,
@@ -150,6 +164,7 @@ def _collect_device_work(ops: Ops, windows: StepWindows) -> WorkItems:
         end_ns=end,
         busy_ns=end - start,
         step=compact_ints(windows.find_windows(start)),
+        device=ops.devices.of,
         phase=ops.kernel_phase,
         module=_take_rows(ops.module, owner, NONE),
         lane=lane,
@@ -183,6 +198,7 @@ def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
         end_ns=end,
         busy_ns=np.where(role == OpRole.UNMODELED, _take_rows(ops.self_ns, owner, 0), end - start),
         step=compact_ints(windows.find_windows(start)),
+        device=np.zeros(len(event), np.int8),
         phase=_take_rows(ops.phase, owner, NONE),
         module=_take_rows(ops.module, owner, NONE),
         lane=compact_ints(lane),
@@ -190,15 +206,17 @@ def _collect_host_work(ops: Ops, windows: StepWindows) -> WorkItems:
     )
 
 
-def _find_streams(trace: Trace, event: Ints) -> tuple[tuple[tuple[int, str], ...], Ints]:
-    """The streams that events ran on: (device, stream). Traces that number none have a thread for each."""
+def _find_streams(ops: Ops) -> tuple[tuple[tuple[int, str], ...], Ints]:
+    """The streams that kernels ran on: (device, stream). Traces that number none have a thread for each."""
+    trace, event, devices = ops.trace, ops.kernels.event, ops.devices
     untold = trace.stream[event] == NONE
-    groups = group_rows(trace.device[event], trace.stream[event], np.where(untold, trace.thread[event], NONE))
+    groups = group_rows(devices.of, trace.stream[event], np.where(untold, trace.thread[event], NONE))
     names = []
     for first in groups.first.tolist():
-        row = event[first]
+        row, device = event[first], int(devices.of[first])
         stream = " ".join(trace.threads[int(trace.thread[row])]) if untold[first] else str(int(trace.stream[row]))
-        names.append((int(trace.device[row]), stream))
+        process = f" of process {devices.process[device]}" if devices.process[device] else ""
+        names.append((devices.number[device], f"{stream}{process}"))
     return tuple(names), groups.of
 
 

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from perfkit.analysis.compare.compared_figures import PEAK, STEP, TRACED_STEP
 from perfkit.analysis.model.comparison import ComparedFigure, ComparedRun, Comparison, EnvironmentMismatch
 from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDifference
+from perfkit.analysis.model.launches import StreamRow
 from perfkit.analysis.model.step import TimeShare
-from perfkit.analysis.model.trace import RankTrace, StepRow, StreamRow
+from perfkit.analysis.model.trace import RankTrace, StepRow
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.core.note import Note
 from perfkit.core.record import Unknown, make_measurement

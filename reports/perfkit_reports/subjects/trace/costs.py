@@ -108,6 +108,7 @@ _LOAD: tuple[Column[OpRow], ...] = (
 _PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
+_DEVICE = Column[OpRow]("Device", lambda row: make_text_cell(row.device), numeric=False, wrap=True)
 _OP_IN_MODULE = Column[OpRow](
     "Op",
     _make_op_cell,
@@ -256,10 +257,11 @@ def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> I
             many = "threads" if on_cpu else "streams"
             caption = f"Work on several {many} overlaps, so shares add up to more than 100 %."
         title = kind.capitalize()
+        device = (_DEVICE,) if any(row.device for row in rows) else ()
         table = Table(
             id=f"{kind}-{place}",
             title=f"{title} of {trace.label}",
-            columns=build_cost_columns(kind, trace.device_name),
+            columns=(*build_cost_columns(kind, trace.device_name), *device),
             rows=rows,
             what=kind[:-1],
             data=kind,

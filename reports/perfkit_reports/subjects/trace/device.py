@@ -52,6 +52,7 @@ def build_transfers_section(analysis: TraceAnalysis) -> Section | None:
 
 def _build_transfers(trace: RankTrace, end: str) -> Sequence[Block]:
     return (
+        *make_table(f"overlap{end}", "Overlap", trace_columns.OVERLAP, trace.overlap.pairs, "kind"),
         *make_table(f"collectives{end}", "Collectives", trace_columns.COLLECTIVES, trace.collectives, "collective"),
         *make_table(f"copies{end}", "Copies", trace_columns.COPIES, trace.copies, "copy", whats="copies"),
     )

@@ -4,7 +4,17 @@ from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from perfkit.analysis.model.idle import BETWEEN, CAUSES, ELSEWHERE, HELD_UP, LATE, OTHER_STREAM, STARTING, SYNC
+from perfkit.analysis.model.idle import (
+    BETWEEN,
+    CAUSES,
+    ELSEWHERE,
+    HELD_UP,
+    LATE,
+    OTHER_DEVICE,
+    OTHER_STREAM,
+    STARTING,
+    SYNC,
+)
 from perfkit.analysis.model.launches import GapRow
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import UNRECORDED
@@ -29,7 +39,7 @@ from perfkit_reports.selection import make_idle_key
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
-from perfkit_reports.subjects.trace.trace_sentences import get_time_basis
+from perfkit_reports.subjects.trace.trace_sentences import get_time_basis, name_critical_device
 
 TITLE = "Idle time by cause"
 
@@ -42,6 +52,7 @@ _MEANING = {
     BETWEEN: f"“{BETWEEN}”: gaps of at most 10 us.",
     OTHER_STREAM: f"“{OTHER_STREAM}”: a longer gap before a kernel on a different stream than the last one.",
     HELD_UP: f"“{HELD_UP}”: a launched kernel began later than launch latency explains.",
+    OTHER_DEVICE: f"“{OTHER_DEVICE}”: gaps of 1 ms or more, with work queued of more than 50 us.",
     UNRECORDED: f"“{UNRECORDED}”: the trace does not show device activity.",
 }
 
@@ -135,12 +146,13 @@ def _build_idle(trace: RankTrace, end: str) -> Sequence[Block]:
         return ()
     shares = tuple(TimeShare(category=cause, seconds=took, share=took / whole) for cause, took in spent.items())
     of_what = "step" if trace.steps else "trace"
+    on_device = f", {name}" if (name := name_critical_device(trace)) else ""
     of_step = f", {units.format_percent(whole / trace.step_s)} of the {of_what}" if trace.step_s > 0 else ""
     return (
         Bars(
             id=f"idle-causes{end}",
             title="",
-            bars=(Bar(f"{units.format_seconds(whole)} {get_time_basis(trace)}{of_step}", shares),),
+            bars=(Bar(f"{units.format_seconds(whole)} {get_time_basis(trace)}{of_step}{on_device}", shares),),
             label="Idle time by cause",
             whole="of the idle time",
             caption="While the device idles, the critical path runs through the CPU or a wait.",

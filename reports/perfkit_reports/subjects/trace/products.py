@@ -58,6 +58,7 @@ def _make_wave_loss_cell(row: ProductRow) -> Cell:
 
 _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
 _OP = Column[ProductRow]("Op", lambda row: _make_op_cell(row), numeric=False, help="op and phase", wrap=True)
+_DEVICE = Column[ProductRow]("Device", lambda row: make_text_cell(row.device), numeric=False, wrap=True)
 _KERNEL = Column[ProductRow]("Kernel", lambda row: make_code_cell(row.kernel, 32), numeric=False, wrap=True)
 _DTYPE = Column[ProductRow]("Dtype", lambda row: make_text_cell(row.dtype), numeric=False, help="compute dtype")
 _WAVES = Column[ProductRow]("Waves", _make_waves_cell, help="blocks / SMs, with one resident block per SM")
@@ -103,7 +104,7 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
         lambda row: _make_loss_cell(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
         help="tile quantization: share of arithmetic wasted in partial edge tiles",
     ),
-    *(_OP, _KERNEL),
+    *(_OP, _KERNEL, _DEVICE),
     *_hide_columns(
         _WAVES,
         Column[GemmRow](
@@ -150,7 +151,7 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
         wrap=True,
         help="FLOPs exclude pairs removed by a causal or window mask",
     ),
-    _DTYPE,
+    *(_DTYPE, _DEVICE),
     *_hide_columns(
         Column[AttentionRow](
             "Batch", lambda row: Cell("packed") if row.batch is None else Cell(str(row.batch), value=row.batch)

@@ -45,6 +45,7 @@ _MEANING = {
     time_split.PYTHON: f"“{time_split.PYTHON}”: Python and dispatch overhead, ops too small for a bound, and waiting.",
     time_split.WAITING_FOR_CPU: f"“{time_split.WAITING_FOR_CPU}”: nothing was queued on the device.",
     time_split.UNKNOWN_EVENTS: f"“{time_split.UNKNOWN_EVENTS}”: neither ops nor kernels of a format known to perfkit.",
+    time_split.IDLE_BESIDE: f"“{time_split.IDLE_BESIDE}”: another device of the process worked.",
     time_split.UNRECORDED: f"“{time_split.UNRECORDED}”: device activity unknown; the trace begins there or lacks "
     "the kernels of graphs.",
     time_split.IDLE_UNKNOWN: f"“{time_split.IDLE_UNKNOWN}”: unknown whether work was queued.",

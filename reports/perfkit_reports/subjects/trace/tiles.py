@@ -20,7 +20,11 @@ from perfkit_reports.subjects.trace.improvements import (
     is_limited_by_cpu,
 )
 from perfkit_reports.subjects.trace.series import choose_focus_trace
-from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s, get_time_basis
+from perfkit_reports.subjects.trace.trace_sentences import (
+    get_other_median_s,
+    get_time_basis,
+    name_critical_device,
+)
 from perfkit_reports.wording import format_bounded
 
 _NAMED = 3  # unlike steps
@@ -48,7 +52,7 @@ def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
             starved = units.format_seconds(launches.starved_s)
             detail = f"{units.format_seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
         idle = format_bounded(units.format_percent(launches.idle_s / trace.step_s), launches.idle_bound)
-        yield Tile("Device idle", Cell(idle, detail=detail))
+        yield Tile(f"{(name_critical_device(trace) or 'device').capitalize()} idle", Cell(idle, detail=detail))
     if trace.memory is not None:
         yield Tile("Peak memory", _make_peak_cell(trace.device_memory))
 

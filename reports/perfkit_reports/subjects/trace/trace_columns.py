@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import CollectiveTiming, RankRow, SkewRow
-from perfkit.analysis.model.launches import HostCallRow, ReplayedGraph
-from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, StreamRow
+from perfkit.analysis.model.launches import HostCallRow, OverlapRow, ReplayedGraph, StreamRow
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace
 from perfkit.core import units
 from perfkit_reports.cells import (
     format_count,
@@ -153,6 +153,20 @@ COPIES: tuple[Column[CopyRow], ...] = (
     Column("Exposed", lambda row: make_seconds_cell(row.exposed_s), help="not overlapped with compute, per step"),
     Column("Bandwidth", lambda row: make_optional_cell(row.bandwidth, units.format_bandwidth, _NO_SIZE)),
     Column("% of link", lambda row: _make_link_share_cell(row.bandwidth, row)),
+)
+
+
+def _make_together_cell(seconds: float | None) -> Cell:
+    return Cell(NOTHING) if seconds is None else make_seconds_cell(seconds)
+
+
+OVERLAP: tuple[Column[OverlapRow], ...] = (
+    Column("Work", lambda row: Cell(row.kind), numeric=False),
+    Column("Time", lambda row: make_seconds_cell(row.seconds), help="with any of it running, per step"),
+    Column("Alone", lambda row: make_seconds_cell(row.alone_s), help="with neither of the other two"),
+    Column("With compute", lambda row: _make_together_cell(row.with_compute_s)),
+    Column("With communication", lambda row: _make_together_cell(row.with_communication_s)),
+    Column("With copies", lambda row: _make_together_cell(row.with_copies_s)),
 )
 
 _NO_SKEW = "no collective matched with another rank"

@@ -6,20 +6,22 @@ from typing import Any
 from perfkit.analysis.model.coverage import Coverage, ModelErrorRow, UncoveredWork
 from perfkit.analysis.model.difference import ChangeRow, GroupChange
 from perfkit.analysis.model.fleet import CollectiveTiming, RankRow, SkewRow
-from perfkit.analysis.model.launches import DeviceLoad, GapRow, HostCallRow, Launches, ReplayedGraph, StreamQueue
+from perfkit.analysis.model.launches import (
+    DeviceLoad,
+    DeviceRow,
+    GapRow,
+    HostCallRow,
+    Launches,
+    Overlap,
+    OverlapRow,
+    ReplayedGraph,
+    StreamQueue,
+    StreamRow,
+)
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import PathRow, SimulatedChange
 from perfkit.analysis.model.step import OpRow, TimeShare
-from perfkit.analysis.model.trace import (
-    CollectiveRow,
-    CopyRow,
-    Overlap,
-    RankTrace,
-    Recompute,
-    StepRow,
-    StreamRow,
-    TraceFileInfo,
-)
+from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, Recompute, StepRow, TraceFileInfo
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core.record import get_value, get_whole
 from perfkit.core.spec import Struct
@@ -55,8 +57,10 @@ _COSTS: dict[str, Callable[[RankTrace], Iterable[OpRow]]] = {
 }
 _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]]]] = {
     "steps": (StepRow, lambda trace: trace.steps),
+    "devices": (DeviceRow, lambda trace: trace.devices),
     "streams": (StreamRow, lambda trace: trace.streams),
     "queues": (StreamQueue, lambda trace: trace.queues),
+    "overlap": (OverlapRow, lambda trace: trace.overlap.pairs),
     "collectives": (CollectiveRow, lambda trace: trace.collectives),
     "copies": (CopyRow, lambda trace: trace.copies),
     "host_calls": (HostCallRow, lambda trace: trace.host_calls),
@@ -116,6 +120,7 @@ def _list_time_rows(trace: RankTrace) -> list[dict[str, Any]]:
     scopes = [
         ("step", trace.time_split),
         *((f"step {step.number}", step.time_split) for step in trace.steps),
+        *((f"device {row.number} {row.process}".rstrip(), row.time_split) for row in trace.devices),
         *((f"stream {stream.device}/{stream.stream}", stream.split) for stream in trace.streams),
     ]
     return [

@@ -14,6 +14,7 @@ from perfkit_reports.subjects.trace import (
     idle,
     products,
     ranks,
+    several_devices,
     step,
     timeline,
     trace_changes,
@@ -35,6 +36,7 @@ def _build_memory_section(analysis: TraceAnalysis) -> Section | None:
 _SECTIONS = (
     trace_changes.build_section,
     step.build_time_section,
+    several_devices.build_devices_section,
     timeline.build_timeline_section,
     critical_path.build_replay_section,
     idle.build_idle_section,

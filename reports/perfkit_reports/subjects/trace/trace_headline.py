@@ -22,7 +22,7 @@ from perfkit_reports.subjects.trace.improvements import (
     list_improvements,
 )
 from perfkit_reports.subjects.trace.series import choose_focus_trace
-from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s
+from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s, name_critical_device
 from perfkit_reports.wording import format_bounded, format_sentence
 
 _WORDS = {
@@ -170,7 +170,8 @@ def describe_device(trace: RankTrace) -> str:
     if trace.unknown_work_reason and not trace.device_name:
         return "an unknown device"
     if trace.device_name:
-        return trace.device_name
+        critical = name_critical_device(trace)
+        return f"{trace.device_name} ({critical}, critical of {len(trace.devices)})" if critical else trace.device_name
     if trace.file_info.is_truncated and is_cpu(trace.device):  # profilers write device events last
         return "the CPU, in the readable part of the file"
     if is_cpu(trace.device):

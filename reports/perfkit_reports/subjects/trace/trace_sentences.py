@@ -32,6 +32,12 @@ def get_time_basis(trace: RankTrace) -> str:
     return "per step" if trace.steps else "in total"
 
 
+def name_critical_device(trace: RankTrace) -> str:
+    """`device 0`, where a trace has several and figures are of that one; else empty."""
+    critical = next((row for row in trace.devices if row.critical), None)
+    return "" if critical is None or len(trace.devices) == 1 else f"device {critical.number}"
+
+
 def describe_launches(trace: RankTrace) -> list[str]:
     """Describe the launches of the device, or why they are unknown."""
     launched = trace.launches
@@ -44,7 +50,7 @@ def describe_launches(trace: RankTrace) -> list[str]:
         return [f"Nothing ran on the device{within}: launch behavior unknown."]
     whole = get_time_basis(trace)
     idle_time = format_bounded(_format_share(launched.idle_s, trace.step_s), launched.idle_bound)
-    idle = f"Device idle: {idle_time} {whole}"
+    idle = f"{(name_critical_device(trace) or 'device').capitalize()} idle: {idle_time} {whole}"
     if launched.starved_s is None:
         lines = [f"{idle}; unknown whether work was queued."]
     else:

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.launches import Overlap
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.time_split import PYTHON
-from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
+from perfkit.analysis.model.trace import RankTrace, Recompute
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.core import units
@@ -21,6 +22,7 @@ from tests.fixtures.rank_traces import (
     collective,
     copy,
     coverage,
+    device,
     gap,
     gemm,
     launches,
@@ -81,6 +83,7 @@ TRACES = {
     ),
     "launch.latency": rank_trace(launches=launches(queued_idle=QUEUED)),
     "launch.blocked": rank_trace(launches=launches(queued_idle=QUEUED)),
+    "devices.in_turn": rank_trace(devices=(device(0, 0.437, critical=True, beside_s=0.391), device(1, 0.391))),
     "comm.exposed": rank_trace(overlap=EXPOSED, collectives=(collective("allreduce", 0.123),)),
     "comm.slow_link": rank_trace(collectives=(collective("allreduce", 0.2, bus_bandwidth=1e10),)),
     "comm.small_messages": rank_trace(

@@ -5,7 +5,7 @@ import pytest
 
 from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
-from perfkit.analysis.model.trace import Overlap
+from perfkit.analysis.model.launches import Overlap
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.trace.idle.host_calls import ALLOCATION, FETCH, WAIT
 from tests.fixtures.rank_traces import call, gap, launches, queued, rank_trace, row

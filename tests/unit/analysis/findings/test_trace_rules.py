@@ -8,10 +8,10 @@ import pytest
 from perfkit.analysis.model.coverage import UncoveredWork
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.idle import ELSEWHERE, LATE, PEERS, SYNC
-from perfkit.analysis.model.launches import ReplayedGraph
+from perfkit.analysis.model.launches import Overlap, ReplayedGraph
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, LostKernels
 from perfkit.analysis.model.time_split import DATA, PYTHON, UNRECORDED
-from perfkit.analysis.model.trace import Overlap, RankTrace, Recompute
+from perfkit.analysis.model.trace import RankTrace, Recompute
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.trace.findings.data_wait import find_data_wait

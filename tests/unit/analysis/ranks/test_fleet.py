@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from perfkit.analysis.model.fleet import LATE, STEP, WAIT, Fleet
+from perfkit.analysis.model.launches import Overlap
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, IDLE_QUEUED, MEMORY_BOUND, WAITING_FOR_CPU
-from perfkit.analysis.model.trace import Overlap, RankTrace, StepRow
+from perfkit.analysis.model.trace import RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
 from perfkit.trace.model import NONE

@@ -89,7 +89,7 @@ def test_what_is_known_to_be_queued_comes_before_what_may_be() -> None:
         {IDLE_QUEUED: merge_intervals([2], [6]), IDLE_UNKNOWN: merge_intervals([4], [9])},
         DEVICE_CATEGORIES,
     )
-    assert [found.sum_categories(category) for category in IDLE] == [3, 4, 3]
+    assert [found.sum_categories(category) for category in IDLE] == [0, 3, 4, 3]
 
 
 def test_fetching_data_is_all_of_it_on_a_cpu_and_what_is_idle_with_nothing_queued_on_a_device() -> None:
