@@ -157,5 +157,5 @@ def _format_line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any]
         shown = f"{shown:>{room}}"
     line.append(shown, style=TONES.get(cell.tone, ""))
     if cell.detail:
-        line.append(f"\n{cell.detail}", style="dim")
+        line.append(f"\n{shorten_middle(cell.detail, room) if column.code else cell.detail}", style="dim")
     return line
