@@ -6,7 +6,7 @@ from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.core import units
-from perfkit.core.record import Measurement, get_value
+from perfkit.core.record import Measurement, get_whole
 from perfkit.store.price import Price, format_cost_unit
 from perfkit_reports.cells import (
     drop_whole,
@@ -166,19 +166,13 @@ def make_peak_memory_cell(variant: Variant) -> Cell:
 
 
 def make_utilization_cell(variant: Variant) -> Cell:
-    """MFU with its peak; HFU, which includes recomputed FLOPs, on the second line if it differs."""
-    hfu = make_quantity_cell(drop_whole(variant.hfu))
-    same = hfu.reason or hfu.value == get_value(variant.mfu)
-    return replace(make_quantity_cell(variant.mfu), detail="" if same else f"HFU {hfu.text}")
-
-
-def make_utilization_column_cell(variant: Variant) -> Cell:
-    """The same for a column, whose width is little: the peak is on the second line."""
-    cell = make_utilization_cell(variant)
-    if not isinstance(variant.mfu, Measurement) or not variant.mfu.of:
-        return cell
-    detail = "; ".join(filter(None, (f"of {variant.mfu.of}", cell.detail)))
-    return replace(make_quantity_cell(drop_whole(variant.mfu)), detail=detail)
+    """MFU; on the second line its peak, and HFU, which includes recomputed FLOPs, if it differs."""
+    mfu, hfu = (make_quantity_cell(drop_whole(share)) for share in (variant.mfu, variant.hfu))
+    told = (
+        f"of {whole}" if (whole := get_whole(variant.mfu)) else "",
+        "" if hfu.reason or hfu.value == mfu.value else f"HFU {hfu.text}",
+    )
+    return replace(mfu, detail="; ".join(filter(None, told)))
 
 
 def make_energy_cell(variant: Variant) -> Cell:

@@ -134,9 +134,13 @@ def _make_coverage_cell(trace: RankTrace) -> Cell:
 
 
 def _make_utilization_cell(trace: RankTrace) -> Cell:
-    mfu, hfu = cells.make_quantity_cell(trace.mfu), cells.make_quantity_cell(cells.drop_whole(trace.hfu))
+    mfu, hfu = (cells.make_quantity_cell(cells.drop_whole(share)) for share in (trace.mfu, trace.hfu))
     if isinstance(trace.mfu, Unknown):
         return mfu
-    detail = "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}; "
-    convention = "; counts masked attention pairs as PaLM does" if UNMASKED in trace.mfu.source else ""
-    return Cell(mfu.text, detail=detail + trace.mfu.how.value + convention)
+    told = (
+        f"of {trace.mfu.of}" if trace.mfu.of else "",
+        "" if isinstance(trace.hfu, Unknown) else f"HFU {hfu.text}",
+        trace.mfu.how.value,
+        "counts masked attention pairs as PaLM does" if UNMASKED in trace.mfu.source else "",
+    )
+    return Cell(mfu.text, detail="; ".join(filter(None, told)))
