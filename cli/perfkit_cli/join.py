@@ -28,8 +28,9 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     """Run this machine's ranks of a benchmark that the first machine started with --launcher torchrun.
 
     HOST:PORT is the --rdzv-endpoint of that benchmark. Start this command in the same folder, with the same workload,
-    packages and environment; the output folder must have the same path on every machine. It may start first (it waits
-    up to an hour), and ends when the first machine is done.
+    packages and environment; the output folder must have the same path on every machine, and the machines need the same
+    secret: the variable PERFKIT_SECRET, else the file join-secret of perfkit's cache folder. It may start first (it
+    waits up to an hour), and ends when the first machine is done.
     """
     from perfkit.core.errors import raise_terminated
     from perfkit.measure.launch.nodes import NodeCoordinator, wait_for_first_node

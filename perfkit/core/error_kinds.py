@@ -22,6 +22,7 @@ ERRORS = {
     "workload.raised": "The user's own code raised.",
     "profiler.open_range": "A range of the program was open when a recording had to begin.",
     "run.team_failed": "The resident processes of a variant ended early.",
+    "join.secret": "A message between the machines of a bench is not signed with this machine's secret.",
     "check.side_failed": "A side of a check does not train.",
     "calibration.unfinished": "A calibration ended early.",
     "calibration.links": "The links between ranks could not be measured.",

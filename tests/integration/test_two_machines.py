@@ -8,6 +8,7 @@ import pytest
 from perfkit.core.errors import PerfkitError
 from perfkit.core.record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+from perfkit.measure.launch.join_secret import make_secret
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
 from tests.fixtures.endpoints import free_endpoint
@@ -17,6 +18,8 @@ from tests.integration.test_rank_failures import WORKLOAD
 def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     perfkit.environment["GLOO_SOCKET_IFNAME"] = "lo"
+    perfkit.environment["PERFKIT_SECRET"] = secret = make_secret()
+    monkeypatch.setenv("PERFKIT_SECRET", secret)
     folder: Path = perfkit.folder
     (folder / "mine.py").write_text(WORKLOAD)
     where = free_endpoint()

@@ -1,17 +1,21 @@
 """A bench in the pods of a Kubernetes cluster: its manifest, an Indexed Job with one pod per machine.
 
-The first pod runs the bench, the others join it. Kubernetes documents both parts: "Job with Pod-to-Pod Communication"
-(the headless Service by which pods find each other) and "Indexed Job" (JOB_COMPLETION_INDEX, the number of a pod).
+The first pod runs the bench, the others join it, with a secret made for this manifest. Kubernetes documents the parts:
+"Job with Pod-to-Pod Communication" (the headless Service by which pods find each other: each name is its pod's own
+address), "Indexed Job" (JOB_COMPLETION_INDEX, the number of a pod), "Define container environment variables using
+Secret data".
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from perfkit.core.optional_deps import explain_import_error
+from perfkit.measure.launch.join_secret import VARIABLE, make_secret
 
 # What a pod's number is called in its environment.
 INDEX = "JOB_COMPLETION_INDEX"
 _PORT = 29500
+_KEY = "join-secret"
 _GPU = "nvidia.com/gpu"
 
 
@@ -45,7 +49,8 @@ def format_endpoint(name: str) -> str:
 
 
 def build_manifest(pods: Pods, comment: str) -> str:
-    """Build the YAML of the Job, and of the Service that names its pods if there are several, after `comment`.
+    """Build the YAML of the Job, and if there are several pods of the Service that names them and of their new secret,
+    after `comment`.
 
     Raises `UnavailableError` without PyYAML.
     """
@@ -62,10 +67,15 @@ def build_manifest(pods: Pods, comment: str) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    documents = [_build_job(pods)] if pods.count == 1 else [_build_service(pods.name), _build_job(pods)]
+    joined = [] if pods.count == 1 else [_build_secret(pods.name), _build_service(pods.name)]
+    documents = [*joined, _build_job(pods)]
     written: str = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=10_000)
     head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
     return head + written
+
+
+def _build_secret(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {_KEY: make_secret()}}
 
 
 def _build_service(name: str) -> dict[str, Any]:
@@ -100,6 +110,8 @@ def _build_pod(pods: Pods) -> dict[str, Any]:
         volumes.append({"name": "runs", "persistentVolumeClaim": {"claimName": pods.volume.claim}})
     pod: dict[str, Any] = {"restartPolicy": "Never"}
     if pods.count > 1:
+        secret = {"secretKeyRef": {"name": pods.name, "key": _KEY}}
+        container["env"] = [{"name": VARIABLE, "valueFrom": secret}]
         pod |= {"subdomain": pods.name, "affinity": _build_anti_affinity(pods.name)}
     if pods.gpus:
         pod["tolerations"] = [{"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}]

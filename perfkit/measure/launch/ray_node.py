@@ -26,6 +26,7 @@ from perfkit.store.layout import SPEC_FILE
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import TCPStore
 
+_STORE_S = 300.0
 _PART_BYTES = 8 * 2**20
 _FOREVER_S = 2e6  # the launcher ends what takes too long
 _NOT_RETURNED = (SPEC_FILE, "rendezvous")
@@ -79,10 +80,11 @@ class RayNode:
         It picks a port and listens at once, so that no other program can take it before a rank has begun.
         """
         from ray.util import get_node_ip_address
-        from torch._C._distributed_c10d import TCPStore
+
+        from perfkit.measure.launch.store_server import serve_store
 
         here: str = get_node_ip_address()  # type: ignore[no-untyped-call]
-        self._store = TCPStore(here, 0, is_master=True, wait_for_workers=False)
+        self._store, _ = serve_store(here, 0, within_s=_STORE_S)
         # As torchrun's agent does: ranks must not open the store themselves.
         agents = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
         return {"MASTER_ADDR": here, "MASTER_PORT": str(self._store.port), **agents}

@@ -40,7 +40,7 @@ class _TorchrunLauncher:
         self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
     ) -> StartedRanks:
         if spec.launch.nodes > 1:
-            _get_coordinator(spec.launch.endpoint, spec.launch.nodes).wait_for_others(spec.launch.nodes, report)
+            _get_coordinator(spec.launch.endpoint).wait_for_others(spec.launch.nodes, report)
         return _TorchrunRanks(spec.launch, folder, start_agent(spec.launch, folder, place=place))
 
     def give_back(self) -> None: ...
@@ -64,9 +64,7 @@ class _TorchrunRanks:
     def end(self) -> None:
         end_ranks([self._agent])
         if self._launch.nodes > 1:
-            _get_coordinator(self._launch.endpoint, self._launch.nodes).end(
-                self._launch.nodes, dump_limit_s() + _OTHERS_S
-            )
+            _get_coordinator(self._launch.endpoint).end(self._launch.nodes, dump_limit_s() + _OTHERS_S)
 
     def exits(self) -> ExitCodes:
         return read_exits(self._folder, self._launch, self._agent.returncode)
@@ -90,7 +88,7 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
     if launch.nodes > 1:
         towards, _ = parse_endpoint(launch.endpoint)
         if node == 0:
-            orders = _get_coordinator(launch.endpoint, launch.nodes)
+            orders = _get_coordinator(launch.endpoint)
             orders.give(folder.absolute())
             towards = orders.get_node_address(1)
         variables |= build_gloo_variables(towards)
@@ -99,10 +97,10 @@ def start_agent(launch: LaunchSpec, folder: Path, *, place: RankPlace = HERE, no
 
 
 @cache
-def _get_coordinator(endpoint: str, nodes: int) -> NodeCoordinator:
+def _get_coordinator(endpoint: str) -> NodeCoordinator:
     """One coordinator for all runs: the others stay connected until this process ends."""
     orders = NodeCoordinator(endpoint, first=True)
-    atexit.register(orders.leave, nodes)
+    atexit.register(orders.leave)
     return orders
 
 

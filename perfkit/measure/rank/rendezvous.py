@@ -7,6 +7,7 @@ all write to (torch's FileStore), needs locks that network file systems often la
 import os
 import socket
 import time
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torch._C._distributed_c10d import TCPStore
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
+from perfkit.measure.launch.store_server import serve_store
 from perfkit.techniques.base.state import World
 
 _FILE = "meeting.json"
@@ -32,10 +34,11 @@ def open_network_store(folder: Path, world: World) -> TCPStore:
 
     A `PerfkitError` where rank 0 has not said in five minutes where it is.
     """
-    timeout = timedelta(seconds=_WITHIN_S)
     if world.rank == 0:
         host = os.environ.get("MASTER_ADDR") or socket.gethostname()
-        store = TCPStore(host, 0, world.size, is_master=True, wait_for_workers=False, timeout=timeout)
+        store, notice = serve_store(host, 0, within_s=_WITHIN_S, world_size=world.size)
+        if notice:
+            warnings.warn(notice, stacklevel=2)
         write_json(folder / _FILE, _StoreAddress(host=host, port=store.port))
         return store
     limit = time.monotonic() + _WITHIN_S
@@ -44,4 +47,4 @@ def open_network_store(folder: Path, world: World) -> TCPStore:
             raise PerfkitError(f"rank 0 has not published its address; is {folder} the same folder on all machines?")
         time.sleep(_LOOK_S)
     where = read_json(folder / _FILE, _StoreAddress)
-    return TCPStore(where.host, where.port, world.size, is_master=False, timeout=timeout)
+    return TCPStore(where.host, where.port, world.size, is_master=False, timeout=timedelta(seconds=_WITHIN_S))

@@ -8,6 +8,7 @@ import yaml
 from kubernetes_validate import ValidationError, latest_version, validate
 
 from perfkit.core.errors import UnavailableError
+from perfkit.measure.launch.join_secret import VARIABLE
 from perfkit.measure.launch.kubernetes import Pods, VolumeClaim, build_manifest, format_endpoint
 
 VERSIONS = ("1.25", latest_version())
@@ -41,7 +42,7 @@ def test_the_schemas_would_tell() -> None:
 
 
 def test_each_pod_is_a_machine_that_the_others_find() -> None:
-    service, job = parts(TWO)
+    _, service, job = parts(TWO)
     spec, pod = job["spec"], job["spec"]["template"]["spec"]
     assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (2, 2, 0)
     # Kubernetes calls the first pod JOB-0, and the Service that is its subdomain gives it an address.
@@ -50,6 +51,18 @@ def test_each_pod_is_a_machine_that_the_others_find() -> None:
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
     [apart] = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert apart["labelSelector"]["matchLabels"] == service["spec"]["selector"]
+
+
+def test_the_pods_of_each_manifest_share_a_secret_of_their_own() -> None:
+    secret, _, job = parts(TWO)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    [variable] = container["env"]
+    named = variable["valueFrom"]["secretKeyRef"]
+    assert (secret["kind"], variable["name"], named["name"]) == ("Secret", VARIABLE, secret["metadata"]["name"])
+    value = secret["stringData"][named["key"]]
+    assert len(bytes.fromhex(value)) == 32
+    assert value not in str(job)
+    assert value != parts(TWO)[0]["stringData"][named["key"]]
 
 
 def test_a_pod_has_its_gpus_shared_memory_and_the_volume() -> None:
@@ -68,12 +81,13 @@ def test_one_pod_needs_no_others() -> None:
     [job] = parts(ONE)
     pod = job["spec"]["template"]["spec"]
     assert pod.keys() == {"restartPolicy", "containers", "volumes"}
+    assert "env" not in pod["containers"][0]
     assert "resources" not in pod["containers"][0]
 
 
 def test_it_can_be_read() -> None:
     text = build_manifest(TWO, "perfkit bench\nwhere")
-    assert text.splitlines()[:4] == ["# perfkit bench", "# where", "apiVersion: v1", "kind: Service"]
+    assert text.splitlines()[:4] == ["# perfkit bench", "# where", "apiVersion: v1", "kind: Secret"]
     assert "        - |\n          if true; then\n            exec perfkit bench\n          fi\n" in text
 
 
