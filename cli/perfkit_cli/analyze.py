@@ -2,13 +2,12 @@
 
 import math
 import re
-import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
 from perfkit_cli.options.option_values import (
     parse_duration_option,
@@ -191,7 +190,7 @@ def command(
             engine=engine,
             jobs=jobs,
             limits=limits,
-            command=shlex.join(["perfkit", *sys.argv[1:]]),
+            command=get_command_line(),
             progress=progress,
         )
     if folder is None:
@@ -240,7 +239,7 @@ def _analyze_dumps(
         if as_json
         else choose_folder(dumps, out, OUT / _derive_report_name(dumps), FLIGHT_REPORT_FILE, "perfkit analyze")
     )
-    analysis = analyze_flight(dumps, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    analysis = analyze_flight(dumps, command=get_command_line())
     if folder is None:
         from perfkit_reports.document.raw import encode_json as encoded
 

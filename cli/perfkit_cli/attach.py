@@ -1,11 +1,10 @@
 """`perfkit attach`: shows the lines that a running Python process is in."""
 
-import shlex
-import sys
 from pathlib import Path
 
 import click
 
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.option_values import parse_duration_option
 
@@ -83,7 +82,7 @@ def command(
             folder.rmdir()
         raise
     write_bytes(folder / SPEEDSCOPE_FILE, encode_speedscope(threads))
-    analysis = analyze_process(facts, threads, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    analysis = analyze_process(facts, threads, command=get_command_line())
     write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)
     if facts.interrupted:
         click.echo("interrupted", err=True)

@@ -1,12 +1,11 @@
 """`perfkit compare`: compares runs with the first of them."""
 
 import re
-import shlex
-import sys
 from pathlib import Path
 
 import click
 
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
 from perfkit_cli.options.option_values import require_images_option
 from perfkit_cli.options.url_folders import make_local_copy
@@ -72,7 +71,7 @@ def command(
     default = OUT / _derive_report_name(runs)
     folder = None if as_json else choose_folder(runs, out, default, COMPARISON_FILE, "perfkit compare")
     here = [make_local_copy(ctx, run) for run in runs]
-    comparison = compare_runs(here, anyway=anyway, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    comparison = compare_runs(here, anyway=anyway, command=get_command_line())
     if folder is None:
         from perfkit_reports.document.raw import encode_json as encoded
 

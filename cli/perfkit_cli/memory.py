@@ -1,12 +1,11 @@
 """`perfkit memory`: finds what filled the memory, from a recording of its allocations."""
 
 import re
-import shlex
-import sys
 from pathlib import Path
 
 import click
 
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
 from perfkit_cli.options.option_values import require_images_option
 
@@ -58,7 +57,7 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
         if as_json
         else choose_folder([file], out, OUT / _derive_report_name(file), MEMORY_REPORT_FILE, "perfkit memory")
     )
-    analysis = analyze_memory(file, command=shlex.join(["perfkit", *sys.argv[1:]]))
+    analysis = analyze_memory(file, command=get_command_line())
     if folder is None:
         click.echo(raw.encode_json(analysis), nl=False)
         return

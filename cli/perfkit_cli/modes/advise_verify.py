@@ -7,7 +7,8 @@ from rich.console import Console
 
 from perfkit.core.errors import UsageError
 from perfkit.devices.accelerator import is_cpu
-from perfkit_cli.options.bench_request import get_command_line, resolve_ceilings
+from perfkit_cli.options.bench_request import resolve_ceilings
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_impossible
 from perfkit_cli.output.progress import show_progress
 

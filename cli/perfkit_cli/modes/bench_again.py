@@ -13,13 +13,13 @@ from perfkit_cli.options.bench_request import (
     ASKED,
     apply_options,
     choose_variants,
-    get_command_line,
     get_given_options,
     refuse_energy,
     refuse_given,
     require_ncu,
     resolve_ceilings,
 )
+from perfkit_cli.options.command_line import get_command_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,8 @@ import click
 
 from perfkit.core.errors import UsageError
 from perfkit.devices.accelerator import has_own_memory
-from perfkit_cli.options.bench_request import get_command_line, refuse_given
+from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.url_folders import get_url
 
 KUBERNETES = "kubernetes"

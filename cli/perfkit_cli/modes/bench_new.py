@@ -12,11 +12,11 @@ from perfkit_cli.options.bench_request import (
     TAKEN,
     apply_options,
     choose_variants,
-    get_command_line,
     refuse_energy,
     require_ncu,
     resolve_ceilings,
 )
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_impossible
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
 """The modes of `perfkit check`: a comparison, an update of the baseline, a calibration, the history."""
 
 import os
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import click
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_bytes
 from perfkit.store.summary import CHECK_FILE, REPORT_FILE
+from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
 
 if TYPE_CHECKING:
@@ -258,8 +257,4 @@ def _prepare_order(arguments: CheckArguments, config: "CheckConfig") -> "Iterato
 
     console = Console(stderr=True, quiet=arguments.quiet or arguments.as_json)
     with show_check_progress(console) as progress:
-        yield make_check_options(config, command=_get_command_line(), timed=not arguments.exact, progress=progress)
-
-
-def _get_command_line() -> str:
-    return shlex.join(["perfkit", *sys.argv[1:]])
+        yield make_check_options(config, command=get_command_line(), timed=not arguments.exact, progress=progress)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfkit.core.errors import UsageError
 from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
-from perfkit_cli.options.bench_request import get_command_line
+from perfkit_cli.options.command_line import get_command_line
 
 if TYPE_CHECKING:
     from rich.console import Console

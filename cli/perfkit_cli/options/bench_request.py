@@ -1,7 +1,5 @@
 """Turns the options of `perfkit bench` into a request: all for a new suite, the given ones for an existing one."""
 
-import shlex
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,11 +115,6 @@ def resolve_ceilings(
 
     with show_lines(console) as tell:
         return resolve_request_ceilings(request, device_name, calibrate=calibrate, progress=tell)
-
-
-def get_command_line() -> str:
-    """This command line, as reports show it."""
-    return shlex.join(["perfkit", *sys.argv[1:]])
 
 
 def _update_schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:
