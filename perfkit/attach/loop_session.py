@@ -27,6 +27,7 @@ from perfkit.attach.loop.step_units import StepUnits
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.files import write_bytes, write_json
 from perfkit.core.record import RunResult, RunStatus, get_value
+from perfkit.core.redact import format_command
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.calibration import ceilings_cache
@@ -251,7 +252,7 @@ class LoopSession:
         before = self._suite or Suite(
             created_at=self._created_at,
             perfkit=perfkit.__version__,
-            command=" ".join(sys.orig_argv),
+            command=format_command(sys.orig_argv),
             variants=(),
             baselines={},
         )

@@ -14,6 +14,7 @@ import torch
 
 from perfkit.core.git import read_revision
 from perfkit.core.record import Environment
+from perfkit.core.redact import redact_text
 from perfkit.devices.accelerator import VISIBILITY, get_accelerator, has_own_memory, is_cuda
 from perfkit.devices.machine.fp32_precision import read_fp32_settings
 from perfkit.devices.machine.machine import (
@@ -39,11 +40,8 @@ _OF_SHARING = ("NCCL_HOSTID", "NCCL_SOCKET_IFNAME")
 NOT_RECORDED = "(set; not recorded because it looks like a secret)"
 # NCCL_IB_PKEY is the index of a partition.
 _SECRET_NAME = re.compile(r"(?<!P)KEY|TOKEN|SECRET|PASS(WORD|WD|PHRASE)|CREDENTIAL|AUTH")
-_SECRET_VALUE = re.compile(
-    r"-----BEGIN |://[^/\s@]*:[^/\s@]*@|\b(hf_|gh[opsu]_|github_pat_|sk-|xox[bp]-|AKIA|eyJ)[\w-]{8,}"
-    # 32 characters and more in one piece, in large and small letters and digits: no number, path or list of names
-    r"|^(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[\w+=-]{32,}$"
-)
+# 32 characters and more in one piece, in large and small letters and digits: no number, path or list of names.
+_SECRET_VALUE = re.compile(r"^(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[\w+=-]{32,}$")
 
 
 def recorded_variables(variables: Mapping[str, str], *, on_gpu: bool) -> dict[str, str]:
@@ -57,7 +55,8 @@ def recorded_variables(variables: Mapping[str, str], *, on_gpu: bool) -> dict[st
 
 
 def _without_secret(name: str, value: str) -> str:
-    return NOT_RECORDED if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value) else value
+    is_secret = _SECRET_NAME.search(name) or _SECRET_VALUE.search(value) or redact_text(value) != value
+    return NOT_RECORDED if is_secret else value
 
 
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes", "pytorch-optimizer")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perfkit.core.errors import UsageError
+from perfkit.core.redact import redact_text
 from perfkit.core.spec import Scaling
 from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks, silence_kineto
 
@@ -87,7 +88,7 @@ def plan_workload(
         scaling=scaling,
         **make_rank_fields((world_size,) if isinstance(world_size, int) else tuple(world_size)),
     )
-    command = f"perfkit.plan({workload!r}, {technique!r})"
+    command = redact_text(f"perfkit.plan({workload!r}, {technique!r})")
     return plan_request(resolve_request(request), target, command=command, progress=progress)
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core.errors import UsageError
+from perfkit.core.redact import redact_text
 from perfkit.core.spec import Schedule, parse_variants
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.devices.machine.machine import count_available_cores
@@ -91,7 +92,7 @@ def bench(
     run_suite(
         request,
         folder,
-        command=f"perfkit.bench({workload!r}, {technique!r})",
+        command=redact_text(f"perfkit.bench({workload!r}, {technique!r})"),
         ceilings=ceilings,
         progress=progress,
         find=find_open_params,

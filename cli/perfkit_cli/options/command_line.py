@@ -1,9 +1,10 @@
 """The command line that was given, as records and reports show it."""
 
-import shlex
 import sys
+
+from perfkit.core.redact import format_command
 
 
 def get_command_line() -> str:
-    """This command line, as reports show it."""
-    return shlex.join(["perfkit", *sys.argv[1:]])
+    """This command line without its secrets: reports are shared."""
+    return format_command(["perfkit", *sys.argv[1:]])

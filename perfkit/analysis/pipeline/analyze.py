@@ -20,6 +20,7 @@ from perfkit.analysis.pipeline.suite_analysis import inspect_suite
 from perfkit.analysis.pipeline.trace_analysis import Progress, analyze_traces
 from perfkit.analysis.suite.select_variant import select_variant
 from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit.core.redact import redact_text
 from perfkit.core.text_blocks import ReadLimits
 from perfkit.core.urls import is_url
 from perfkit.flight.flight_dumps import select_dumps
@@ -89,7 +90,7 @@ def compare(*runs: str | Path, anyway: bool = False) -> Comparison:
     Raises:
         UsageError: something is not a run, or cannot be compared with the first.
     """
-    return compare_runs(runs, anyway=anyway, command=f"perfkit.compare({', '.join(repr(str(run)) for run in runs)})")
+    return compare_runs(runs, anyway=anyway, command=_format_call("compare", [*map(str, runs)]))
 
 
 def _recognize(named: Sequence[str], kind: str | None) -> tuple[str, Callable[..., Any], Any]:
@@ -258,21 +259,21 @@ def _analyze_traces(
         engine=engine,
         jobs=jobs,
         limits=ReadLimits(json_bytes=max_bytes, seconds=time_limit_s),
-        command=_format_call(sources),
+        command=_format_call("analyze", sources),
         progress=progress,
     )
 
 
 def _analyze_memory(source: str) -> MemoryAnalysis:
-    return analyze_memory(source, command=_format_call([source]))
+    return analyze_memory(source, command=_format_call("analyze", [source]))
 
 
 def _analyze_flight(sources: Sequence[str]) -> FlightAnalysis:
-    return analyze_flight(sources, command=_format_call(sources))
+    return analyze_flight(sources, command=_format_call("analyze", sources))
 
 
-def _format_call(sources: Sequence[str]) -> str:
-    return f"perfkit.analyze({', '.join(_shorten_sources(sources))})"
+def _format_call(function: str, sources: Sequence[str]) -> str:
+    return redact_text(f"perfkit.{function}({', '.join(_shorten_sources(sources))})")
 
 
 def _shorten_sources(sources: Sequence[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.core.allocations import Allocations
 from perfkit.core.errors import RunFormatError
 from perfkit.core.note import list_texts
+from perfkit.core.redact import redact_text
 from perfkit.trace.memory.read_memory import read_memory
 from perfkit.trace.readers.trace_sources import derive_trace_name
 
@@ -42,7 +43,7 @@ def analyze_memory(path: str | Path, *, command: str = "") -> MemoryAnalysis:
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
-        file=str(path),
+        file=redact_text(str(path)),
         kind=read.kind,
         accounts=accounts,
         findings=sort_findings(

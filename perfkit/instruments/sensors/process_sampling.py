@@ -8,6 +8,7 @@ import pynvml
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import Quantity, Unknown, make_measurement
+from perfkit.core.redact import redact_arguments
 from perfkit.instruments.sensors.sensors import open_sensors
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.instruments.stacks.py_spy import spy_on_process
@@ -31,7 +32,7 @@ def sample_process(
 ) -> tuple[ProcessFacts, list[SampledThread]]:
     """Look at a process for some seconds; py-spy's stacks stay in `file`. Raises what `spy_on_process` does."""
     try:
-        directory, command = process.cwd(), tuple(process.cmdline())
+        directory, command = process.cwd(), tuple(redact_arguments(process.cmdline()))
         family = [process, *process.children(recursive=True)]
         resident, threads, age = process.memory_info().rss, process.num_threads(), time.time() - process.create_time()
     except psutil.AccessDenied:

@@ -14,11 +14,14 @@ from typing import NamedTuple
 import psutil
 
 from perfkit.core.errors import PerfkitError, UnavailableError
+from perfkit.core.files import write_bytes
 from perfkit.core.optional_deps import make_missing_package_error
+from perfkit.core.redact import redact_text
 
 _WITHIN_S = 30.0  # that py-spy takes to begin and to write
 _FAILED = re.compile(r"Errors: (\d+)")
 _UNKNOWN = re.compile(r"Unsupported version of Python: (\S+)")
+_PROCESS = re.compile(r'(?P<process>\bprocess \d+:)"(?P<command>[^\n]*?)"(?=;(?:process \d+:"|thread \())')
 _NO_PYTHON = ("failed to find python version", "failed to find python interpreter", "no python processes found")
 SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 WITH_CHILDREN = ("--subprocesses",)
@@ -103,8 +106,24 @@ class StackSpy:
         if process.returncode or not self._file.is_file():
             raise explain_failure(self._pid, output)
         failed = _FAILED.search(output)
-        text = self._file.read_text(encoding="utf-8", errors="replace")
+        written = self._file.read_text(encoding="utf-8", errors="replace")
+        text = _redact_commands(written)
+        if text != written:
+            write_bytes(self._file, text.encode())
         return SpyResult(text, seconds, int(failed[1]) if failed else 0, self._cost_s, interrupted)
+
+
+def _redact_commands(text: str) -> str:
+    """Stacks without the secrets of the command lines by which py-spy names processes."""
+    shown: dict[str, str] = {}  # each stands in many lines
+
+    def redact(match: re.Match[str]) -> str:
+        command = match["command"]
+        if command not in shown:
+            shown[command] = redact_text(command)
+        return f'{match["process"]}"{shown[command]}"'
+
+    return _PROCESS.sub(redact, text)
 
 
 def end_spies(spies: Sequence[StackSpy]) -> list[SpyResult]:

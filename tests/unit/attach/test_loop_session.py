@@ -1,5 +1,6 @@
 """What a session finds out of a loop and writes of it."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ def test_a_plan_lies_with_the_run(tmp_path: Path) -> None:
     assert (session.folder / PLAN_FILE).read_bytes() == b"{}"
 
 
-def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path) -> None:
+def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Watched(tmp_path / "run").session
+    monkeypatch.setattr(sys, "orig_argv", ["python", "my train.py", "--hub_token", "q7Zr2"])
     recording = session.open()
     session.end(recording, RunStatus.OK)
     captured = session.begin("loop@step7", "asked for")
@@ -71,6 +73,7 @@ def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path) -> None
         ("loop@step7", RunStatus.FAILED, "a reason"),
     ]
     assert suite.suite.baselines == {"loop@step7": "loop"}
+    assert suite.suite.command == "python 'my train.py' --hub_token REDACTED"
     assert suite.ceilings is not None
     assert suite.runs[1].ranks[0].record.attached_loop is not None
 

@@ -5,8 +5,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from perfkit.core.errors import RunFormatError
+from perfkit.core.redact import redact_text
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.core.text_blocks import TextBlocks
+from perfkit.core.urls import is_url
 from perfkit.trace.frameworks import find_framework
 from perfkit.trace.model import (
     Signature,
@@ -136,7 +138,7 @@ def _build_trace(text: TraceText, splitter: EventSplitter, collection: TraceColl
         counts["rank by name"] = int(rank is not None)
     counts["names"], counts["signatures"] = tables.name.overflowed, tables.signature.overflowed
     return Trace(
-        path=Path(source),
+        path=Path(redact_text(str(source)) if is_url(str(source)) else source),
         source=str(source),
         file_bytes=text.file_bytes,
         json_bytes=blocks.json_bytes,

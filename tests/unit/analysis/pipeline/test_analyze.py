@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -290,3 +291,10 @@ def test_what_a_result_holds_is_shown_short_too() -> None:
     assert len(repr(trace)) < 10_000
     assert f"kernels=<tuple of {len(trace.kernels)}>" in repr(trace)
     assert max(len(repr(variant)) for variant in sample_analysis.realistic().variants) < 15_000
+
+
+def test_secrets_of_addresses_are_not_recorded() -> None:
+    fsspec.filesystem("memory").pipe("/x.json?sig=q7Zr2", json.dumps(snapshot()).encode())
+    found = perfkit.analyze("memory://x.json?sig=q7Zr2", kind="memory")
+    assert found.command == "perfkit.analyze('memory://x.json?sig=REDACTED')"
+    assert found.file == "memory://x.json?sig=REDACTED"

@@ -67,6 +67,14 @@ def test_what_it_saw_and_missed_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fake is a shell script")
+def test_secrets_of_command_lines_are_kept_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = 'process 5:"python x.py --api-key {0} -v";process 6:"sh -c A_TOKEN={0}; ls";thread (5);f (x.py:1) 7\n'
+    fake(monkeypatch, tmp_path, OUTPUT + f"cat > \"$out\" <<'PASTE'\n{line.format('q7Zr2')}PASTE\n")
+    seen = spy_on_process(5, tmp_path / "stacks", seconds=60.0, hz=10)
+    assert seen.text == line.format("REDACTED") == (tmp_path / "stacks").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake is a shell script")
 def test_its_failure_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, tmp_path, f'#!/bin/sh\necho "{NO_PYTHON.strip()}" >&2; exit 1')
     with pytest.raises(PerfkitError, match="Python"):

@@ -88,6 +88,13 @@ def test_urls() -> None:
         read_trace("nowhere://x.json")
 
 
+def test_secrets_of_an_address_are_no_part_of_a_traces_path() -> None:
+    fsspec.filesystem("memory").pipe("/me:q7Zr2@host/rank3.json?sig=q7Zr2", TRACE)
+    trace = read_trace("memory://me:q7Zr2@host/rank3.json?sig=q7Zr2")
+    assert trace.source.count("q7Zr2") == 2  # where it is read again
+    assert str(trace.path) == "memory:/me:REDACTED@host/rank3.json?sig=REDACTED"
+
+
 def test_of_the_files_of_a_run_at_a_url_only_its_traces_are_traces() -> None:
     system = fsspec.filesystem("memory")
     for name in ("spec.json", "run.json", "rank1/trace.json.gz", "rank0/trace.json.gz", "rank0/record.json"):
