@@ -3,10 +3,10 @@
 import atexit
 import os
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from traceback import TracebackException
 
 from torch.optim import Optimizer
 
@@ -26,9 +26,10 @@ from perfkit.attach.loop_session import LoopOptions, LoopSession
 from perfkit.attach.recording_plan import record_passes, watch_loop
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.attach.watch_setup import WatchOptions, create_watch
+from perfkit.core.error_text import format_first_line, format_traceback
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import RunStatus
-from perfkit.instruments.failure_status import classify_error, format_first_line
+from perfkit.instruments.failure_status import classify_error
 from perfkit.instruments.recording import EndNow, Recording
 
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
@@ -108,7 +109,7 @@ class LoopWatcher:
         reason = "" if error is None or regular else format_first_line(error)
         if unfinished and regular and recording.recorder.record.status != RunStatus.OK:  # else but stacks are missing
             recording.warnings.append(recording.waiting or _explain_missing(session, recording))
-        text = "" if error is None or regular else "".join(traceback.format_exception(error)).rstrip()
+        text = "" if error is None or regular else format_traceback(TracebackException.from_exception(error))
         if session.watch is not None:
             session.watch.close(reason or "the loop ended")
         session.end(recording, status, reason, text)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from perfkit.core.error_text import cap_text
 from perfkit.core.note_kinds import NOTE_KINDS
 from perfkit.core.spec import Struct
 
@@ -28,7 +29,7 @@ class Note(Struct):
 def make_note(id: str, text: object, **figures: Any) -> Note:
     """A note of a listed kind."""
     assert id in NOTE_KINDS, f"{id} is not in perfkit/core/note_kinds.py"
-    return Note(id=id, text=str(text), figures=figures)
+    return Note(id=id, text=cap_text(str(text)), figures=figures)
 
 
 def list_texts(notes: Iterable[Note]) -> tuple[str, ...]:

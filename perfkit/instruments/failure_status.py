@@ -4,6 +4,7 @@ import re
 
 import torch
 
+from perfkit.core.error_text import cap_line
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import RunStatus
 
@@ -44,10 +45,4 @@ def classify_error(error: BaseException) -> RunStatus:
 def find_allocation_line(message: str) -> str:
     """The line of a message that names the failed allocation, else the first; NCCL puts it after its activity."""
     lines = message.strip().splitlines()
-    return next((line for line in lines if _OUT_OF_MEMORY.search(line)), lines[0] if lines else "")
-
-
-def format_first_line(error: BaseException) -> str:
-    """The exception's type and the first line of its message."""
-    message = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {message[0]}" if message else type(error).__name__
+    return cap_line(next((line for line in lines if _OUT_OF_MEMORY.search(line)), lines[0] if lines else ""))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from perfkit.core.error_text import cap_line
 from perfkit.core.errors import UnavailableError, UnknownParameterError, UsageError
 from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec
 from perfkit.devices.accelerator import is_cpu
@@ -107,7 +108,7 @@ def explain_unbuildable(request: BenchRequest, techniques: Techniques, ranks: in
     except (UsageError, UnavailableError) as error:
         return str(error)
     except UserCodeError as error:  # whose message is shown with the traceback
-        return f"{str(error).splitlines()[0]}: {error.__cause__}"
+        return f"{str(error).splitlines()[0]}: {cap_line(str(error.__cause__))}"
     return ""
 
 

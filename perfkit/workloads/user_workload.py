@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TypeVar
 
 import perfkit
+from perfkit.core.error_text import format_traceback
 from perfkit.core.errors import PerfkitError, UsageError, make_unknown_name_error
 from perfkit.core.spec import ParamValue
 from perfkit.workloads.user_signature import fit_arguments
@@ -119,7 +120,7 @@ def format_user_traceback(error: BaseException, path: Path | None) -> str:
     report = traceback.TracebackException.from_exception(error)
     for part in _walk_chain(report):
         part.stack = _select_user_frames(part.stack, path)
-    return "".join(report.format()).rstrip()
+    return format_traceback(report)
 
 
 def _split_name(name: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from perfkit.core.error_text import cap_line
 from perfkit.core.errors import PerfkitError
 
 LOG = logging.getLogger("perfkit")
@@ -53,5 +54,5 @@ class Guard:
 
 def describe_error(error: BaseException) -> str:
     """The exception's type and message in a line."""
-    text = " ".join(str(error).split())
+    text = cap_line(" ".join(str(error).split()))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,6 +1,7 @@
 """The outcome of a run, from its ranks' files."""
 
 import contextlib
+import os
 import re
 import signal
 from collections.abc import Iterable
@@ -196,4 +197,8 @@ def _collect_output_tail(launch: LaunchSpec, folder: Path, first: int = 0) -> st
 
 
 def _read_tail(log: Path) -> str:
-    return log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip() if log.exists() else ""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return file.read(_TAIL_BYTES).decode(errors="replace").strip()

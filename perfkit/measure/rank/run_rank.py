@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import Store
 from torch.distributed import ProcessGroupGloo
 
 from perfkit.core.allocations import FailedRequest
+from perfkit.core.error_text import cap_line, format_first_line, format_traceback
 from perfkit.core.errors import PerfkitError
 from perfkit.core.note import make_note
 from perfkit.core.record import RankRecord, RunStatus, Unknown
@@ -23,7 +24,7 @@ from perfkit.core.spec import RunSpec
 from perfkit.core.units import format_bytes
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.shared_gpu import EMULATED
-from perfkit.instruments.failure_status import classify_error, format_first_line
+from perfkit.instruments.failure_status import classify_error
 from perfkit.instruments.memory.failed_request import parse_failed_request
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.sensors.memory_peaks import read_peak_rss_bytes
@@ -205,7 +206,7 @@ def _describe_ending(
     step = session.next_step if session is not None else None
     reason, reason_id = format_first_line(error), ""
     if isinstance(error, PerfkitError):
-        reason, reason_id = str(error).splitlines()[0], error.id
+        reason, reason_id = cap_line(str(error).splitlines()[0]), error.id
     if session is not None and (cannot := explain_refusal(error, session.techniques)):
         status, reason, reason_id = RunStatus.SKIPPED, cannot, "skip.step"
     if status == RunStatus.OUT_OF_MEMORY:
@@ -222,4 +223,6 @@ def _describe_ending(
 
 def _format_traceback(error: BaseException, user_file: Path | None) -> str:
     """A user's error shows the user's frames only; an error in a built-in workload shows all."""
-    return format_user_traceback(error, user_file) if user_file else "".join(traceback.format_exception(error)).rstrip()
+    if user_file:
+        return format_user_traceback(error, user_file)
+    return format_traceback(traceback.TracebackException.from_exception(error))

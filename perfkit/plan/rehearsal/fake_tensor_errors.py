@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from perfkit.core.error_text import cap_line
 from perfkit.core.errors import PerfkitError, UnavailableError
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.techniques.base.technique import Technique, explain_refusal
@@ -76,7 +77,7 @@ def _describe_failure(error: Exception, op: str, place: str) -> str:
     message = " ".join(str(error).split())
     if isinstance(error, _UNSUPPORTED) or _NO_FAKE_OF_ITS_OWN.search(message):
         return f"{where} has no fake kernel: add one with torch.library.register_fake, or {_REMEDY}"
-    error_name = f"{type(error).__name__}: {message.rstrip('.')}"
+    error_name = f"{type(error).__name__}: {cap_line(message.rstrip('.'))}"
     return f"{where} fails on fake tensors, {error_name}; check whether perfkit bench runs it"
 
 

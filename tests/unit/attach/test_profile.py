@@ -22,6 +22,7 @@ from perfkit.attach import watcher
 from perfkit.attach.host import budget as budgets
 from perfkit.attach.host.budget import HostMemory
 from perfkit.attach.profile import Profile, RunSummary, build_summary
+from perfkit.core.error_text import TEXT_CHARS
 from perfkit.core.errors import UsageError
 from perfkit.core.record import RankRecord, RunStatus
 from perfkit.core.spec import Schedule
@@ -190,6 +191,17 @@ def test_an_exception_passes_and_is_written_down(at: int, tmp_path: Path) -> Non
     assert (found.status, found.reason) == (RunStatus.FAILED, "ValueError: diverged")
     assert "in fail" in found.traceback
     assert "perfkit/attach" not in found.traceback
+
+
+def test_a_long_message_does_not_make_a_long_record(tmp_path: Path) -> None:
+    def fail(_: int) -> None:
+        raise ValueError("x" * 3_000_000)
+
+    with pytest.raises(ValueError, match="xxx"), short(tmp_path / "run"):
+        train(1, fail)
+    files = [path for path in (tmp_path / "run").rglob("*.json") if path.name in ("record.json", "run.json")]
+    assert len(files) == 2
+    assert max(path.stat().st_size for path in files) < 2 * TEXT_CHARS
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import RunStatus
-from perfkit.instruments.failure_status import classify_error, find_allocation_line, format_first_line
+from perfkit.instruments.failure_status import classify_error, find_allocation_line
 
 
 def nccl(said: str) -> str:
@@ -94,8 +94,3 @@ def test_torchs_own_allocation_failure_is_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**62, dtype=torch.uint8)
     assert classify_error(caught.value) == RunStatus.OUT_OF_MEMORY
-
-
-def test_first_line():
-    assert format_first_line(ValueError("one\ntwo")) == "ValueError: one"
-    assert format_first_line(ValueError()) == "ValueError"

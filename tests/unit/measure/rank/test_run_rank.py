@@ -13,6 +13,8 @@ import torch.distributed.distributed_c10d as c10d
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
+from perfkit.core.error_text import TEXT_CHARS
+from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json
 from perfkit.core.record import Flops, RankRecord, RunStatus, StepSamples, Unknown
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
@@ -91,6 +93,14 @@ def test_a_pass_that_everything_rests_on_ends_the_run(tmp_path, monkeypatch, nam
     ended, record = record_of(tmp_path)
     assert (ended, record.status, record.failed_pass) == (RunStatus.FAILED, RunStatus.FAILED, name)
     assert record.reason == "RuntimeError: broken"
+
+
+@pytest.mark.parametrize("name", ["warm-up", "trace"])
+@pytest.mark.parametrize("error", [ValueError("x" * 3_000_000), UsageError("x" * 3_000_000)])
+def test_a_long_message_does_not_make_a_long_record(tmp_path, monkeypatch, name: str, error) -> None:
+    Passes(monkeypatch, {name: error})
+    record_of(tmp_path)
+    assert (tmp_path / "rank0" / "record.json").stat().st_size < 2 * TEXT_CHARS
 
 
 def test_the_flight_record_is_left_once_the_frames_of_what_failed_are_gone(tmp_path, monkeypatch) -> None:
