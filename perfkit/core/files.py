@@ -1,15 +1,20 @@
-"""Reads and writes JSON files: strict in, atomic out."""
+"""Reads and writes JSON files: strict in, atomic out, never through a link that others left in a shared folder."""
 
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
 from perfkit.core.errors import NewerFormatError, OlderFormatError, PerfkitError, RunFormatError
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+# JSON that is none, of other fields, not UTF-8, or nested more deeply than decoders go.
+JSON_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# Windows has no such flag.
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
 # How a user replaces a file of an older format.
 MEASURE_AGAIN = "measure again"
@@ -24,12 +29,19 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_bytes(data)
+            temporary.unlink(missing_ok=True)  # of a process that was killed, or a link
+            with temporary.open("xb") as file:
+                file.write(data)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise PerfkitError(f"{path}: cannot be written ({error.strerror}); what was written before is intact") from None
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a file to append to it; an `OSError` for a link, which could lead anywhere."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | NO_FOLLOW, 0o666), "ab")
 
 
 def write_json(path: Path, value: msgspec.Struct) -> None:
@@ -56,7 +68,7 @@ def decode_json(name: Path | str, data: bytes, kind: type[T], *, remedy: str = M
     _check_format(name, data, kind, remedy)
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except JSON_ERRORS as error:
         what = "truncated JSON" if _is_truncated(data) else error
         raise RunFormatError(f"{name}: not a valid {kind.__name__}: {what}") from None
 
@@ -68,6 +80,8 @@ def _is_truncated(data: bytes) -> bool:
     except msgspec.DecodeError as error:
         at_the_end = str(error).endswith(f"(byte {len(data)})") and "trailing" not in str(error)
         return "truncated" in str(error) or at_the_end
+    except RecursionError:
+        return False
     return False
 
 
@@ -96,6 +110,6 @@ def _check_format(name: Path | str, data: bytes, kind: type[msgspec.Struct], rem
         return
     try:
         written = msgspec.json.decode(data, type=_VersionedFile).schema_version
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+    except JSON_ERRORS:
         return
     refuse_other_format(name, written, known, remedy)

@@ -9,6 +9,7 @@ import msgspec
 
 from perfkit.core.address_space import limit_address_space
 from perfkit.core.errors import PerfkitError, RunFormatError, UsageError
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.core.urls import is_url
 from perfkit.flight.decode import decode_dump
@@ -142,7 +143,7 @@ def read_dump(file: str) -> FlightRecord:
             raise RunFormatError(f"{file}: {text.damage}; copy or record it again")
         try:
             plain = msgspec.json.decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except JSON_ERRORS as error:
             raise RunFormatError(f"{file}: not a {WHAT} as JSON: {error}") from None
     try:
         with limit_address_space(_MOST_BYTES):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from perfkit.core.errors import RunFormatError
-from perfkit.core.files import write_bytes
+from perfkit.core.files import JSON_ERRORS, write_bytes
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.flight_record import FlightRecord
 
@@ -26,6 +26,6 @@ def read_flight_record(path: Path) -> FlightRecord:
     """`RunFormatError` names a file that is damaged."""
     try:
         dump = msgspec.json.decode(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, *JSON_ERRORS) as error:
         raise RunFormatError(f"{path}: cannot be read ({error})") from None
     return decode_dump(dump, str(path))

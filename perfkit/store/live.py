@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from perfkit.core.errors import RunFormatError
-from perfkit.core.files import refuse_other_format
+from perfkit.core.files import JSON_ERRORS, refuse_other_format
 from perfkit.core.spec import Struct
 
 LIVE_FILE = "live.jsonl"
@@ -83,7 +83,7 @@ def read_line(line: bytes, where: str) -> LiveLine:
     """One whole line of a log; `where` begins the message of a `RunFormatError`."""
     try:
         decoded: LiveLine = msgspec.json.decode(line, type=LiveLine)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except JSON_ERRORS as error:
         raise RunFormatError(f"{where}: {error}") from None
     if isinstance(decoded, LiveStart):
         refuse_other_format(where, decoded.schema_version, LIVE_VERSION)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.files import NO_FOLLOW
 from perfkit.store.layout import LOCK_FILE
 
 _NOTE = re.compile(r"process (?P<process>\d+) on (?P<host>.+)")  # who holds it
@@ -25,7 +26,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)  # no child inherits it
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)  # no child inherits it
     except OSError as error:
         raise PerfkitError(f"{folder} is not writable ({error.strerror}): nothing was measured") from None
     try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfkit.core.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
 from perfkit.core.errors import RunFormatError
-from perfkit.core.files import refuse_other_format, write_bytes
+from perfkit.core.files import JSON_ERRORS, refuse_other_format, write_bytes
 from perfkit.core.record import InitialBlock
 from perfkit.core.spec import Struct
 from perfkit.store.parquet import DamagedParquetError, encode_arrays, read_arrays, read_metadata
@@ -108,7 +108,7 @@ def _read_metadata(path: Path) -> _FileMetadata:
     try:
         refuse_other_format(path, msgspec.json.decode(text, type=_FileVersion).schema_version, MEMORY_FILE_VERSION)
         return msgspec.json.decode(text, type=_FileMetadata)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except JSON_ERRORS as error:
         raise RunFormatError(f"{path}: not an allocation event file: {error}") from None
 
 

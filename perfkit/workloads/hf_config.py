@@ -61,7 +61,7 @@ def _read_values(file: Path) -> dict[str, Any]:
         )
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"hf: {str(file)!r} is not JSON: {error}") from None
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
         raise UsageError(f"hf: {str(file)!r} is not a Transformers config: it has no model_type")

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from perfkit.core.errors import PerfkitError
+from perfkit.core.files import NO_FOLLOW
 from perfkit.store.live import LiveLine
 
 
@@ -21,7 +22,7 @@ class LiveLog:
         self._growth_bytes = growth_bytes
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | NO_FOLLOW, 0o644)
             self._size = self._drop_cut_line()
         except OSError as error:
             raise self._make_error(error) from None

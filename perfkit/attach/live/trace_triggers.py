@@ -17,6 +17,7 @@ import msgspec
 from perfkit.attach.host.guard import LOG
 from perfkit.attach.live.live_events import DRIFT, OUTLIER, StepEvent
 from perfkit.core.errors import PerfkitError, make_unknown_name_error
+from perfkit.core.files import JSON_ERRORS, write_bytes
 from perfkit.core.spec import Struct
 from perfkit.store.live import TRACE_NOW
 
@@ -150,16 +151,11 @@ class TraceTriggers:
             raise PerfkitError(f"{self._path}: cannot be read ({error.strerror})") from None
         try:
             return msgspec.json.decode(data, type=TraceRequest)
-        except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+        except JSON_ERRORS:
             return ""
 
     def _write_request(self, request: TraceRequest) -> None:
-        temporary = self._path.with_name(f".{TRACE_NOW}.{self._rank}")
-        try:
-            temporary.write_bytes(msgspec.json.encode(request))
-            temporary.replace(self._path)
-        except OSError as error:
-            raise PerfkitError(f"{self._path}: cannot be written ({error.strerror})") from None
+        write_bytes(self._path, msgspec.json.encode(request))
 
     def _remove_request(self) -> None:
         try:

@@ -9,6 +9,7 @@ import hmac
 
 import msgspec
 
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.spec import Struct
 
 
@@ -31,7 +32,7 @@ def open_message(secret: bytes, key: str, first_nonce: str, data: bytes) -> Node
     """Decode a message; None unless it is of someone who knows the secret, for this key and this bench."""
     try:
         message = msgspec.json.decode(data, type=NodeMessage)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except JSON_ERRORS:
         return None
     code = _compute_code(secret, key, first_nonce, message.nonce, message.value)
     return message if hmac.compare_digest(code.encode(), message.code.encode()) else None

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from perfkit.core.errors import UsageError
+from perfkit.core.files import open_log
 from perfkit.core.spec import LaunchSpec
 from perfkit.devices.accelerator import NCCL, get_accelerator
 from perfkit.devices.machine.mig import build_instance_variables
@@ -80,7 +81,7 @@ def start_process(
 ) -> "RankProcess":
     """Start `python -m MODULE FOLDER ...` with these variables added to its environment; its errors go to a log."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with open_log(log) as output:
         return RankProcess(
             [*under, sys.executable, "-m", module, str(folder.absolute()), *arguments],
             stdin=subprocess.PIPE if obeys else subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.files import open_log
 from perfkit.core.ray_cluster import connect_ray, get_last_line, keep_signal_errors
 from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.devices.accelerator import has_own_memory
@@ -219,7 +220,7 @@ class _RayRanks:
             assert ".." not in name.parts, "it is in the run's folder"
             path = self._folder / name.relative_to(name.anchor)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:
+            with open_log(path) as file:
                 file.write(message.data)
         else:
             report(str(message))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from perfkit.core.errors import UsageError
+from perfkit.core.files import open_log
 from perfkit.core.optional_deps import explain_import_error
 from perfkit.measure.launch.slurm_queue import QueuedJob, find_queued_job, read_end_state
 
@@ -30,7 +31,7 @@ class JobEnd(NamedTuple):
 
 def run_command(arguments: Sequence[str], out: str, err: str) -> int:
     """The job: `perfkit ARGUMENTS` on the first node, its output in files. Its exit code."""
-    with Path(out).open("ab") as stdout, Path(err).open("ab") as stderr:
+    with open_log(Path(out)) as stdout, open_log(Path(err)) as stderr:
         command = [sys.executable, "-m", "perfkit_cli", *arguments]
         return subprocess.run(command, stdout=stdout, stderr=stderr, check=False).returncode
 

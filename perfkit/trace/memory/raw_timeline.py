@@ -23,6 +23,7 @@ from perfkit.core.allocations import (
     build_allocations,
 )
 from perfkit.core.errors import RunFormatError
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.note import make_note
 from perfkit.core.record import InitialBlock
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
@@ -80,7 +81,7 @@ def parse_timeline(data: bytes, label: str) -> MemoryFile:
         if isinstance(decoded, list) and len(decoded) == 2 and _is_table(decoded[1]):
             return _build_from_sums(msgspec.convert(decoded, _CategorySums), label)
         return _build_from_points(msgspec.convert(decoded, list[_TimelinePoint]), label)
-    except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
+    except (*JSON_ERRORS, OverflowError) as error:
         raise RunFormatError(f"{label}: not a memory timeline of torch.profiler: {error}") from None
 
 

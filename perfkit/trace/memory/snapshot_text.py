@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from perfkit.core.errors import RunFormatError
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.readers.kineto.kineto import pause_gc
 from perfkit.trace.readers.plain_pickle import load_plain_pickle
@@ -75,7 +76,7 @@ def load_snapshot(label: str) -> object:
         with pause_gc():
             snapshot = msgspec.json.decode(data, type=kind)
             _share_stacks(snapshot)
-    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
+    except (*JSON_ERRORS, IndexError) as error:
         raise RunFormatError(f"{label}: not a JSON torch memory snapshot: {error}") from None
     return snapshot
 

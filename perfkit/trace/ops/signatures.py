@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from perfkit.core.files import JSON_ERRORS
 from perfkit.cost.calls.dtypes import BY_TRACE_NAME, UNKNOWN
 from perfkit.cost.calls.op_call import Arg, Scalar, TensorArg
 from perfkit.trace.model import Signature
@@ -30,7 +31,7 @@ def parse_arguments(signature: Signature) -> tuple[Arg, ...] | None:
         dims: Any = msgspec.json.decode(signature.dims) if signature.dims else []
         strides: Any = msgspec.json.decode(signature.strides) if signature.strides else []
         concrete: Any = msgspec.json.decode(signature.concrete) if signature.concrete else []
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         return None
     if isinstance(types, str) and isinstance(dims, str):  # Ascend: "64,32;32,16" and "float;float", empty for no tensor
         types, dims = types.split(";"), [_parse_sizes(row) for row in dims.split(";")]
@@ -49,7 +50,7 @@ def has_missing_strides(signature: Signature) -> bool:
     try:
         dims: Any = msgspec.json.decode(signature.dims)
         strides: Any = msgspec.json.decode(signature.strides)
-    except msgspec.DecodeError:
+    except JSON_ERRORS:
         return False
     if not isinstance(dims, list) or not isinstance(strides, list):
         return False

@@ -1,10 +1,12 @@
+import errno
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from perfkit.core.errors import OlderFormatError, RunFormatError
-from perfkit.core.files import decode_json, read_json, write_json
+from perfkit.core.errors import OlderFormatError, PerfkitError, RunFormatError
+from perfkit.core.files import decode_json, open_log, read_json, write_bytes, write_json
 from perfkit.core.spec import Struct
 
 
@@ -48,6 +50,10 @@ def test_newer_formats_and_other_files_are_refused_by_name(tmp_path: Path) -> No
         read_json(tmp_path / "none.json", Thing)
 
 
+class Unversioned(Struct):
+    x: dict[str, str]
+
+
 class Parcel(Struct):
     schema_version: int = 12
     weights: dict[str, float | None]
@@ -82,3 +88,40 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     write_json(tmp_path / "deep/thing.json", Thing(length_m=1.25, name="y"))
     assert read_json(tmp_path / "deep/thing.json", Thing) == Thing(length_m=1.25, name="y")
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["thing.json"]
+
+
+@pytest.mark.parametrize("text", ["[" * 150_000, '{"x":' * 150_000, '{"schema_version":1,"x":' + "[" * 150_000])
+def test_what_is_nested_too_deeply_is_not_readable(text: str) -> None:
+    for kind in (Parcel, Unversioned):
+        with pytest.raises(RunFormatError) as refused:
+            decode_json("parcel.json", text.encode(), kind)
+        assert refused.value.id == "file.unreadable"
+
+
+def test_a_full_disk_leaves_nothing_and_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    write_bytes(path, b"before")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(PerfkitError, match=str(path)):
+        write_bytes(path, b"after")
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"before"]
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    other, path = tmp_path / "other", tmp_path / "a.log"
+    other.write_text("mine")
+    (tmp_path / f".a.json.{os.getpid()}.tmp").symlink_to(other)
+    write_bytes(tmp_path / "a.json", b"data")
+    path.symlink_to(other)
+    with pytest.raises(OSError, match="link"):
+        open_log(path)
+    assert (other.read_text(), (tmp_path / "a.json").read_bytes()) == ("mine", b"data")
+    path.unlink()
+    for line in (b"1\n", b"2\n"):
+        with open_log(path) as log:
+            log.write(line)
+    assert path.read_bytes() == b"1\n2\n"

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, CollectiveRecord
 from perfkit.trace.readers.kineto import parse_numbers
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
-from perfkit.trace.readers.kineto.kineto import REFUSALS, AnyEvent, EventArgs, EventDecoders
+from perfkit.trace.readers.kineto.kineto import AnyEvent, EventArgs, EventDecoders
 from perfkit.trace.readers.kineto.rare_fields import add_rare_fields, find_rows
 from perfkit.trace.readers.kineto.sync_records import SYNCS, build_syncs
 from perfkit.trace.readers.kineto.tables import TraceTables
@@ -81,7 +82,7 @@ class ColumnBuilder:
         while True:
             try:
                 events = self.decoders.many.decode(b"".join((b"[", piece, b"]")))
-            except REFUSALS:
+            except JSON_ERRORS:
                 return None
             part = self.build(events, piece)
             if part is not None:

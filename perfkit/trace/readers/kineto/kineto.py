@@ -105,7 +105,6 @@ class ExactEvent(msgspec.Struct, gc=False):
 AnyEvent = Event | ExactEvent
 
 # Errors of the decoders for text that is not JSON, or not of these types.
-REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class EventDecoders:

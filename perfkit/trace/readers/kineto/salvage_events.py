@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from perfkit.core.files import JSON_ERRORS
 from perfkit.trace.readers.kineto.json_structure import analyze_structure, count_within_strings
-from perfkit.trace.readers.kineto.kineto import REFUSALS, AnyEvent, Event, EventArgs, EventDecoders, ExactEvent
+from perfkit.trace.readers.kineto.kineto import AnyEvent, Event, EventArgs, EventDecoders, ExactEvent
 
 _WHITE = b"\n\r\t"  # allowed between the parts of JSON, but not within its strings
 _CONTROL = bytes(byte for byte in range(0x20) if byte not in _WHITE)
@@ -53,7 +54,7 @@ def salvage_events(text: bytes, decoders: EventDecoders, *, final: bool) -> Salv
     for candidate in (text, blanked):
         try:
             events = decoders.many.decode(b"".join((b"[", candidate[:close], b"]")))
-        except REFUSALS:
+        except JSON_ERRORS:
             continue
         if final and close is None:
             break  # the text ends with a whole event, but the list goes on
@@ -154,7 +155,7 @@ def _read_event(text: bytes, decoders: EventDecoders, notes: Counter[str]) -> An
             if event_or_none is None:
                 return None
             event = event_or_none
-        except REFUSALS:
+        except JSON_ERRORS:
             continue
         if note:
             notes[note] += 1
@@ -188,7 +189,7 @@ def _convert_event(text: bytes, decoders: EventDecoders, notes: Counter[str]) ->
     """An event whose members are not of the types that events have."""
     try:
         value = msgspec.json.decode(text)
-    except REFUSALS:
+    except JSON_ERRORS:
         return None
     if not isinstance(value, dict):
         return None

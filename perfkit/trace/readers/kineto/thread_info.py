@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.readers.kineto.kineto import REFUSALS
 
 
 class ThreadLane(IntEnum):
@@ -152,5 +152,5 @@ class _ProcessLabels:
 def _decode_text(raw: bytes) -> str:
     try:
         return escape_control_chars(str(msgspec.json.decode(raw)))
-    except REFUSALS:
+    except JSON_ERRORS:
         return ""

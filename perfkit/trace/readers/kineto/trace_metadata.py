@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from perfkit.core.files import JSON_ERRORS
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.readers.kineto.json_structure import analyze_structure
-from perfkit.trace.readers.kineto.kineto import REFUSALS
 from perfkit.trace.readers.kineto.parse_numbers import parse_integer
 from perfkit.trace.readers.kineto.salvage_events import repair_text
 
@@ -86,7 +86,7 @@ def _split_members(text: bytes) -> tuple[dict[str, msgspec.Raw], bool]:
 def _decode_members(text: bytes) -> dict[str, msgspec.Raw] | None:
     try:
         return _MEMBERS.decode(text)
-    except REFUSALS:
+    except JSON_ERRORS:
         return None
 
 
@@ -95,7 +95,7 @@ def _decode_value(raw: msgspec.Raw | None) -> object:
         return None
     try:
         return msgspec.json.decode(raw)
-    except REFUSALS:
+    except JSON_ERRORS:
         return None
 
 
