@@ -25,6 +25,7 @@ from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop.model_discovery import drop_contained_roots, find_roots, find_trained_roots, name_models
 from perfkit.attach.loop.step_units import StepUnits
 from perfkit.attach.variant_recording import VariantRecording
+from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_bytes, write_json
 from perfkit.core.record import RunResult, RunStatus, get_value
 from perfkit.core.redact import format_command
@@ -199,7 +200,7 @@ class LoopSession:
     def abandon(self, reason: str) -> None:
         """Write why nothing more is recorded, where the recording had not ended and its folder can be written."""
         if self.main is not None and not (self.main.folder / RUN_FILE).exists():
-            with suppress(OSError):
+            with suppress(OSError, PerfkitError):  # on a full disk
                 if self.main.recorder.record.status == RunStatus.CRASHED:
                     self.main.recorder.update(status=RunStatus.FAILED, reason=reason)
                 self._write_run(self.main, RunStatus.FAILED, reason)

@@ -4,8 +4,10 @@ import errno
 import os
 import re
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -106,21 +108,18 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
 def _export_trace(write: Write, path: Path, wanted: slice) -> None:
     """Write the trace (gzip) to `path`; of the marked steps only the wanted ones are called so."""
     plain = path.with_name(path.name.removesuffix(".gz"))
-    try:
-        write(plain)
-        _check_end(plain)
-        other = _rename_steps(plain, wanted) if wanted != slice(0, None) else {}
-        with (
-            plain.open("rb") as file,
-            igzip.open(path, "wb", compresslevel=_COMPRESSION) as packed,  # type: ignore[no-untyped-call]
-        ):
-            if other:
-                for part in _read_parts(file):
-                    packed.write(_STEP.sub(lambda mark: other.get(mark[0], mark[0]), part))
-            else:
-                shutil.copyfileobj(file, packed, _PART_BYTES)
-    finally:
-        plain.unlink(missing_ok=True)
+    write(plain)
+    _check_end(plain)
+    other = _rename_steps(plain, wanted) if wanted != slice(0, None) else {}
+    with (
+        plain.open("rb") as file,
+        igzip.open(path, "wb", compresslevel=_COMPRESSION) as packed,  # type: ignore[no-untyped-call]
+    ):
+        if other:
+            for part in _read_parts(file):
+                packed.write(_STEP.sub(lambda mark: other.get(mark[0], mark[0]), part))
+        else:
+            shutil.copyfileobj(file, packed, _PART_BYTES)
 
 
 def _read_parts(file: BinaryIO) -> Iterator[bytes]:
@@ -141,18 +140,22 @@ def _rename_steps(plain: Path, wanted: slice) -> dict[bytes, bytes]:
 
 def _check_end(plain: Path) -> None:
     """torch says nothing where the disk is full: the trace just ends somewhere."""
-    with plain.open("rb") as trace:
+    with suppress(FileNotFoundError), plain.open("rb") as trace:
         trace.seek(max(0, plain.stat().st_size - 16))
-        if not trace.read().rstrip().endswith(b"}"):
-            raise OSError(errno.ENOSPC, "the trace could not be written completely; is the disk full?", str(plain))
+        if trace.read().rstrip().endswith(b"}"):
+            return
+    for file in plain.parent.iterdir():
+        os.truncate(file, 0)  # Kineto keeps it open, so that it would go on taking the disk
+    raise OSError(errno.ENOSPC, "the trace could not be written completely; is the disk full?", str(plain))
 
 
 def _write_atomically(path: Path, write: Write) -> None:
+    """Have `write` write into a new folder, in which others can leave no link for Kineto to follow.
+
+    Kineto leaves what it could not write whole, under another name: that goes with the folder.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # torch compresses by the name's ending, so the temporary name keeps it.
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
+    with tempfile.TemporaryDirectory(prefix=".trace-", dir=path.parent) as folder:
+        temporary = Path(folder) / f".{path.name}"  # torch compresses by the name's ending
         write(temporary)
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Splices events into a trace file ahead of its own; the rest of its text stays unchanged: flows, metadata and all."""
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -22,10 +23,11 @@ def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits
     `RunFormatError` where the file cannot be read, `PerfkitError` where it cannot be written. A file that begins with
     the first of `events` has such already: a `UsageError`.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     file, file_bytes = open_source(source)
     try:
-        with file, _open_gzip(temporary) as out:
+        temporary.unlink(missing_ok=True)
+        with file, temporary.open("xb") as new, _open_gzip(new) as out:
             blocks = iter(TextBlocks(file, source, file_bytes, limits))
             head, rest = _read_head(source, blocks)
             more = _read_first_event(rest, blocks)
@@ -45,8 +47,8 @@ def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits
         temporary.unlink(missing_ok=True)
 
 
-def _open_gzip(path: Path) -> BinaryIO:
-    return cast(BinaryIO, igzip.open(path, "wb", compresslevel=2))  # type: ignore[no-untyped-call]
+def _open_gzip(file: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, igzip.open(file, "wb", compresslevel=2))  # type: ignore[no-untyped-call]
 
 
 def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:

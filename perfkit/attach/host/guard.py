@@ -41,15 +41,20 @@ class Guard:
     def _handle_failure(self, error: Exception) -> None:
         self.failure = error
         self.reason = f"{self._name} switched itself off: {describe_error(error)}"
-        # Clear system errors and perfkit's own need no traceback: a full disk, an impossible folder.
-        plain = isinstance(error, OSError | PerfkitError)
+        plain = _is_plain(error)
         trace = None if plain else error
         LOG.warning("%s switched itself off; training continues: %s", self._name, describe_error(error), exc_info=trace)
         try:
             self._switch_off()
         except Exception as second:
             if not plain or describe_error(second) != describe_error(error):  # the same disk is full for its last words
-                LOG.warning("perfkit could not remove all of its hooks: %s", describe_error(second), exc_info=second)
+                trace = None if _is_plain(second) else second
+                LOG.warning("perfkit could not remove all of its hooks: %s", describe_error(second), exc_info=trace)
+
+
+def _is_plain(error: Exception) -> bool:
+    """True if a line is enough: a full disk, an impossible folder, what perfkit itself refuses."""
+    return isinstance(error, OSError | PerfkitError)
 
 
 def describe_error(error: BaseException) -> str:

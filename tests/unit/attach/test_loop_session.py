@@ -78,6 +78,21 @@ def test_recordings_after_the_first_are_compared_with_it(tmp_path: Path, monkeyp
     assert suite.runs[1].ranks[0].record.attached_loop is not None
 
 
+def test_a_full_disk_does_not_fail_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Watched(tmp_path / "run").session
+    session.open()
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    session.abandon("the disk is full")
+    monkeypatch.undo()
+    session.abandon("the disk was full")
+    (run,) = read_suite(tmp_path / "run").runs
+    assert (run.run.status, run.run.reason) == (RunStatus.FAILED, "the disk was full")
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_first_rank_writes_for_all(rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "get_world", lambda: World(rank=rank, size=2))

@@ -1,9 +1,12 @@
 """Traces of loops that are driven, written by hand, or over before all steps are through."""
 
+import errno
 import gzip
 import json
+import os
 import re
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -53,6 +56,37 @@ def test_a_loop_by_hand(tmp_path: Path) -> None:
         step(index)
     assert steps(path) == [0, 1]
     assert off()
+
+
+def test_a_disk_that_fills_is_an_error_and_has_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kineto says nothing, leaves what it has written under its own name, and keeps that open."""
+    opened: list[IO[bytes]] = []
+
+    def write_some(_: object, path: str) -> None:
+        file = Path(f"{path}.tmp").open("wb")  # noqa: SIM115
+        file.write(b"{" * 1000)
+        file.flush()
+        opened.append(file)
+
+    monkeypatch.setattr(trace_recording.profile, "export_chrome_trace", write_some)
+    path = tmp_path / "rank0" / "trace.json.gz"
+    with pytest.raises(OSError, match="disk") as error:
+        drive_recording(record_trace(1, path, device=CPU), step, 0)
+    assert error.value.errno == errno.ENOSPC
+    assert list(path.parent.iterdir()) == []
+    with opened[0] as file:
+        assert os.fstat(file.fileno()).st_size == 0
+
+
+def test_a_link_in_a_shared_folder_is_not_written_through(tmp_path: Path) -> None:
+    other, path = tmp_path / "other", tmp_path / "trace.json.gz"
+    other.write_text("mine")
+    for name in (path.name, f".{os.getpid()}.{path.name}", f".{os.getpid()}.trace.json"):
+        (tmp_path / name).symlink_to(other)
+    drive_recording(record_trace(1, path, device=CPU), step, 0)
+    assert other.read_text() == "mine"
+    assert steps(path) == [0]
+    assert not path.is_symlink()
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])

@@ -79,6 +79,15 @@ def test_silent_also_when_switching_off_fails(caplog: pytest.LogCaptureFixture) 
     assert switch.calls == 1
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), PerfkitError("x: cannot be written")])
+def test_a_full_disk_is_a_line_also_when_switching_off_fails(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    Guard(Switch(error))(fail, "broken")
+    _, second = caplog.records
+    assert second.exc_info is None
+
+
 def test_what_fails_while_it_is_switched_off_is_not_another_failure(caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(lambda: guard(fail, "within"))
     guard(fail, "broken")
