@@ -34,7 +34,10 @@ from perfkit_reports.view.rendering import Renderer
 _HTML = "text/html; charset=utf-8"
 _JSON = "application/json"
 _KEPT_S = 1.0  # seconds a listing is reused, so several open pages cost no more than one
+_KEPT_TIMES = 5.0  # or this many times as long as it took: thousands of runs take seconds
 _FOREVER = "max-age=31536000, immutable"
+
+_Listed = tuple[ListedRun, ...]
 
 
 @dataclass(frozen=True)
@@ -50,24 +53,49 @@ class HttpAnswer:
 
 
 class RunListing:
-    """A recently listed folder of runs; thread-safe."""
+    """A recently listed folder of runs; thread-safe. While one request lists it again, others get the last list."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
-        self._listed: tuple[ListedRun, ...] = ()
-        self._at_s = float("-inf")
+        self._listed: _Listed | None = None
+        self._kept_until_s = float("-inf")
 
-    def list_recent(self) -> tuple[ListedRun, ...]:
-        with self._lock:
-            if time.monotonic() - self._at_s > _KEPT_S:
+    def list_recent(self) -> _Listed:
+        listed = self._listed
+        if listed is not None and time.monotonic() < self._kept_until_s:
+            return listed
+        if not self._lock.acquire(blocking=listed is None) and listed is not None:
+            return listed
+        try:
+            began = time.monotonic()
+            if self._listed is None or began >= self._kept_until_s:
                 self._listed = list_runs(self.folder)
-                self._at_s = time.monotonic()
+                ended = time.monotonic()
+                self._kept_until_s = ended + max(_KEPT_S, _KEPT_TIMES * (ended - began))
             return self._listed
+        finally:
+            self._lock.release()
 
     def find(self, steps: tuple[str, ...]) -> ListedRun | None:
         path = "/".join(steps) or "."
         return next((item for item in self.list_recent() if item.path == path), None)
+
+
+class _ListBodies:
+    """The list of runs as it was last sent in each form: many open pages ask for the same."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[_Listed, bytes]] = {}
+
+    def build(self, form: str, listed: _Listed, encode: Callable[[_Listed], bytes]) -> bytes:
+        with self._lock:
+            of, body = self._kept.get(form, (None, b""))
+            if of is not listed:
+                body = encode(listed)
+                self._kept[form] = listed, body
+            return body
 
 
 class Site:
@@ -75,6 +103,7 @@ class Site:
 
     def __init__(self, folder: Path, renderer: Renderer) -> None:
         self._runs = RunListing(folder)
+        self._list_bodies = _ListBodies()
         self._renderer = renderer
         self._pages: dict[str, Callable[[tuple[str, ...], str], HttpAnswer]] = {
             "live": self._serve_live,
@@ -117,16 +146,23 @@ class Site:
         return HttpAnswer(HTTPStatus.ACCEPTED, _JSON, encode_json({"asked": True}), cache="no-store")
 
     def _serve_index(self) -> HttpAnswer:
-        data = {**self._build_list(), "most": MOST_COMPARED}
-        return _make_page("index.html.j2", title=self._runs.folder.name or "runs", data=encode_for_script(data))
+        body = self._list_bodies.build("page", self._runs.list_recent(), self._build_page)
+        return HttpAnswer(HTTPStatus.OK, _HTML, body)
 
-    def _build_list(self) -> dict[str, object]:
-        listed = self._runs.list_recent()
+    def _build_page(self, listed: _Listed) -> bytes:
+        data = {**self._build_list(listed), "most": MOST_COMPARED}
+        return render_page("index.html.j2", title=self._runs.folder.name or "runs", data=encode_for_script(data))
+
+    def _build_list(self, listed: _Listed) -> dict[str, object]:
         return {"folder": str(self._runs.folder), "runs": [rows.build_row(item) for item in listed]}
+
+    def _encode_list(self, listed: _Listed) -> bytes:
+        return encode_json(self._build_list(listed))
 
     def _serve_api(self, steps: tuple[str, ...], query: str) -> HttpAnswer:
         if steps == ("runs",):
-            return HttpAnswer(HTTPStatus.OK, _JSON, encode_json(self._build_list()))
+            body = self._list_bodies.build("json", self._runs.list_recent(), self._encode_list)
+            return HttpAnswer(HTTPStatus.OK, _JSON, body)
         if steps[:1] != ("live",):
             return _make_not_found()
         since = parse_qs(query).get("since", ["0"])[-1]

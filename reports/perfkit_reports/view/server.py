@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import perfkit
 from perfkit.core.errors import UsageError
+from perfkit.core.files import NO_FOLLOW
 from perfkit_reports.view.answers import HttpAnswer, Site, make_refusal
 from perfkit_reports.view.headers import COMMON, is_loopback, is_own_host
 from perfkit_reports.view.rendering import Renderer
@@ -29,6 +31,7 @@ _TEXT_MEDIA = ("text/", "application/json", "image/svg+xml")
 _LEAST_GZIP_BYTES = 1024  # smaller bodies fit into a packet uncompressed
 _MOST_BYTES = 64 * 2**20  # maximum size of a file read whole for compression
 _GZIP_LEVEL = 6
+_MOST_KEPT_BYTES = 8 * 2**20  # of a body that is kept compressed
 
 
 @contextmanager
@@ -63,6 +66,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False  # open browser connections do not delay shutdown
+    request_queue_size = 128  # connections that wait to be accepted; socketserver's 5 lets others wait for seconds
 
     def __init__(self, host: str, port: int, site: Site) -> None:
         self.site = site
@@ -145,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_file(self, answer: HttpAnswer, path: Path, *, with_body: bool) -> None:
         try:
-            file = path.open("rb")
+            file = open(path, "rb", opener=_open_no_link)  # noqa: SIM115
         except OSError:
             self._send_answer(make_refusal(HTTPStatus.NOT_FOUND, f"{path.name} cannot be read."), with_body=with_body)
             return
@@ -227,7 +231,18 @@ def _compress_body(body: bytes, media: str, accept_encoding: str | None) -> byte
     """The compressed body; None if not accepted or not smaller."""
     if len(body) < _LEAST_GZIP_BYTES or not _is_text(media) or not _is_gzip_accepted(accept_encoding):
         return None
+    return _compress_page(body) if len(body) <= _MOST_KEPT_BYTES else gzip.compress(body, _GZIP_LEVEL, mtime=0)
+
+
+@lru_cache(maxsize=8)
+def _compress_page(body: bytes) -> bytes:
+    """A page that many browsers load is compressed once."""
     return gzip.compress(body, _GZIP_LEVEL, mtime=0)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Opens a file whose links were resolved and found inside the folder: another one since then is not followed."""
+    return os.open(path, flags | NO_FOLLOW)
 
 
 def _compute_tag(body: bytes) -> str:

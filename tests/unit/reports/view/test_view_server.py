@@ -7,12 +7,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from perfkit.core.errors import UsageError
+from perfkit.store.summary import TRACE_REPORT_FILE
+from perfkit_reports.view import answers
 from perfkit_reports.view.rendering import Renderer
 from perfkit_reports.view.server import PORT, Server, open_server
 from tests.fixtures.figures import list_figures
@@ -82,6 +86,74 @@ def test_the_list_as_page_and_as_json(asked: Asked) -> None:
     step = runs["bench/gpt"]["figures"]["step"]
     assert (step["value"], step["text"], step["how"]) == (pytest.approx(0.05), "50.0 ms", "measured")
     assert runs["unreported"]["figures"]["step"]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("suite.json", "[" * 150_000), ("summary.json", '{"x":' * 120_000), ("suite.json", '{"x":[' * 90_000)],
+)
+def test_a_file_that_is_nested_too_deeply_is_listed_as_damaged(asked: Asked, name: str, text: str) -> None:
+    (asked.folder / "deep").mkdir()
+    (asked.folder / "deep" / name).write_text(text)
+    if name == "summary.json":
+        (asked.folder / "deep" / TRACE_REPORT_FILE).write_text("{}")
+    assert asked.get("/").status == 200
+    runs = {run["path"]: run for run in asked.get("/api/runs").json["runs"]}  # type: ignore[attr-defined]
+    assert runs["deep"]["state"] == "damaged"
+    assert asked.get("/report/deep").status == 422
+
+
+def test_a_hundred_connections_wait_at_once(tmp_path: Path) -> None:
+    """Nobody serves yet: the system takes as many as were asked for, and makes others try again."""
+    with open_server(tmp_path, "127.0.0.1", 0) as server, ExitStack() as opened:
+        for _ in range(100):
+            opened.enter_context(socket.create_connection(server.server_address[:2], timeout=0.5))  # type: ignore[arg-type]
+
+
+def test_a_list_is_not_waited_for_while_another_request_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    released, begun = threading.Event(), threading.Event()
+    lists = iter([("old",), ("new",)])
+
+    def list_slowly(_: Path) -> tuple[str, ...]:
+        listed = next(lists)
+        if listed == ("new",):
+            begun.set()
+            released.wait(10)
+        return listed
+
+    monkeypatch.setattr(answers, "list_runs", list_slowly)
+    monkeypatch.setattr(answers, "_KEPT_S", 0.0)
+    monkeypatch.setattr(answers, "_KEPT_TIMES", 0.0)
+    listing = answers.RunListing(Path())
+    assert listing.list_recent() == ("old",)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(listing.list_recent)
+        begun.wait(10)
+        assert listing.list_recent() == ("old",)
+        released.set()
+        assert first.result() == ("new",)
+
+
+def test_a_list_is_encoded_once(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_KEPT_S", 100.0)
+    asked.get("/api/runs")
+    monkeypatch.setattr(answers, "encode_json", None)
+    assert asked.get("/api/runs").json["runs"]
+
+
+def test_a_link_made_after_a_file_was_found_is_not_followed(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = answers.find_run_file
+
+    def find_and_swap(folder: Path, steps: tuple[str, ...]) -> tuple[Path, str, bool] | None:
+        found = find(folder, steps)
+        assert found is not None
+        found[0].unlink()
+        found[0].symlink_to(folder.parent / "secret.json")
+        return found
+
+    monkeypatch.setattr(answers, "find_run_file", find_and_swap)
+    answered = asked.get("/files/bench/gpt/suite.json")
+    assert (answered.status, b'secret"' in answered.body) == (404, False)
 
 
 @pytest.mark.parametrize(
