@@ -28,8 +28,8 @@ from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_bytes, write_json
 from perfkit.core.record import RunResult, RunStatus, get_value
-from perfkit.core.redact import format_command
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
+from perfkit.core.texts.redact import format_command
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.calibration.kernel_timing import format_threads

@@ -26,9 +26,9 @@ from perfkit.attach.loop_session import LoopOptions, LoopSession
 from perfkit.attach.recording_plan import record_passes, watch_loop
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.attach.watch_setup import WatchOptions, create_watch
-from perfkit.core.error_text import format_first_line, format_traceback
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import RunStatus
+from perfkit.core.texts.error_text import format_first_line, format_traceback
 from perfkit.instruments.failure_status import classify_error
 from perfkit.instruments.recording import EndNow, Recording
 

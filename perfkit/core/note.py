@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from perfkit.core.error_text import cap_text
 from perfkit.core.note_kinds import NOTE_KINDS
 from perfkit.core.spec import Struct
+from perfkit.core.texts.error_text import cap_text
 
 
 class Note(Struct):

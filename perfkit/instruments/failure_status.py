@@ -4,9 +4,9 @@ import re
 
 import torch
 
-from perfkit.core.error_text import cap_line
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import RunStatus
+from perfkit.core.texts.error_text import cap_line
 
 # What is said when an allocation fails.
 _SAID = (

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from perfkit.core.error_text import cap_line
 from perfkit.core.errors import UnavailableError, UnknownParameterError, UsageError
 from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec
+from perfkit.core.texts.error_text import cap_line
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.machine.shared_gpu import is_sharing_allowed
 from perfkit.devices.machine.visible_gpus import explain_missing_gpus

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perfkit.core.errors import UsageError
-from perfkit.core.redact import redact_text
 from perfkit.core.spec import Scaling
+from perfkit.core.texts.redact import redact_text
 from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks, silence_kineto
 
 if TYPE_CHECKING:

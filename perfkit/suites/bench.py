@@ -8,8 +8,8 @@ import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core.errors import UsageError
-from perfkit.core.redact import redact_text
 from perfkit.core.spec import Schedule, parse_variants
+from perfkit.core.texts.redact import redact_text
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.bench import name_default_folder, resolve_request_ceilings

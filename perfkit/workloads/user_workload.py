@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import TypeVar
 
 import perfkit
-from perfkit.core.error_text import format_traceback
 from perfkit.core.errors import PerfkitError, UsageError, make_unknown_name_error
 from perfkit.core.spec import ParamValue
+from perfkit.core.texts.error_text import format_traceback
 from perfkit.workloads.user_signature import fit_arguments
 from perfkit.workloads.workload import Workload
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from perfkit.core.redact import format_command
+from perfkit.core.texts.redact import format_command
 
 
 def get_command_line() -> str:

@@ -20,8 +20,8 @@ from perfkit.analysis.pipeline.suite_analysis import inspect_suite
 from perfkit.analysis.pipeline.trace_analysis import Progress, analyze_traces
 from perfkit.analysis.suite.select_variant import select_variant
 from perfkit.core.errors import UsageError, make_unknown_name_error
-from perfkit.core.redact import redact_text
 from perfkit.core.text_blocks import ReadLimits
+from perfkit.core.texts.redact import redact_text
 from perfkit.core.urls import is_url
 from perfkit.flight.flight_dumps import select_dumps
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE

@@ -14,7 +14,7 @@ from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.core.allocations import Allocations
 from perfkit.core.errors import RunFormatError
 from perfkit.core.note import list_texts
-from perfkit.core.redact import redact_text
+from perfkit.core.texts.redact import redact_text
 from perfkit.trace.memory.read_memory import read_memory
 from perfkit.trace.readers.trace_sources import derive_trace_name
 

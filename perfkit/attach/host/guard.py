@@ -4,8 +4,8 @@ import logging
 import os
 from collections.abc import Callable
 
-from perfkit.core.error_text import cap_line
 from perfkit.core.errors import PerfkitError
+from perfkit.core.texts.error_text import cap_line
 
 LOG = logging.getLogger("perfkit")
 

@@ -8,7 +8,7 @@ import pynvml
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import Quantity, Unknown, make_measurement
-from perfkit.core.redact import redact_arguments
+from perfkit.core.texts.redact import redact_arguments
 from perfkit.instruments.sensors.sensors import open_sensors
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.instruments.stacks.py_spy import spy_on_process

@@ -16,7 +16,7 @@ import psutil
 from perfkit.core.errors import PerfkitError, UnavailableError
 from perfkit.core.files import write_bytes
 from perfkit.core.optional_deps import make_missing_package_error
-from perfkit.core.redact import redact_text
+from perfkit.core.texts.redact import redact_text
 
 _WITHIN_S = 30.0  # that py-spy takes to begin and to write
 _FAILED = re.compile(r"Errors: (\d+)")

@@ -16,11 +16,11 @@ from torch._C._distributed_c10d import Store
 from torch.distributed import ProcessGroupGloo
 
 from perfkit.core.allocations import FailedRequest
-from perfkit.core.error_text import cap_line, format_first_line, format_traceback
 from perfkit.core.errors import PerfkitError
 from perfkit.core.note import make_note
 from perfkit.core.record import RankRecord, RunStatus, Unknown
 from perfkit.core.spec import RunSpec
+from perfkit.core.texts.error_text import cap_line, format_first_line, format_traceback
 from perfkit.core.units import format_bytes
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.shared_gpu import EMULATED

@@ -16,8 +16,8 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from perfkit.core.error_text import cap_line
 from perfkit.core.errors import PerfkitError, UnavailableError
+from perfkit.core.texts.error_text import cap_line
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.techniques.base.technique import Technique, explain_refusal
 

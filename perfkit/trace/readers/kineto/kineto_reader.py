@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from perfkit.core.errors import RunFormatError
-from perfkit.core.redact import redact_text
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.core.text_blocks import TextBlocks
+from perfkit.core.texts.redact import redact_text
 from perfkit.core.urls import is_url
 from perfkit.trace.frameworks import find_framework
 from perfkit.trace.model import (

@@ -13,11 +13,11 @@ import torch.distributed.distributed_c10d as c10d
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-from perfkit.core.error_text import TEXT_CHARS
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json
 from perfkit.core.record import Flops, RankRecord, RunStatus, StepSamples, Unknown
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
+from perfkit.core.texts.error_text import TEXT_CHARS
 from perfkit.measure.rank import run_rank as rank_module
 from perfkit.measure.rank.run_rank import limit_gloo_workers, run_rank
 from perfkit.techniques.engines.compile import Compile

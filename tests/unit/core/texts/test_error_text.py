@@ -4,8 +4,15 @@ from traceback import TracebackException
 
 import pytest
 
-from perfkit.core.error_text import LINE_CHARS, TEXT_CHARS, cap_line, cap_text, format_first_line, format_traceback
 from perfkit.core.note import make_note
+from perfkit.core.texts.error_text import (
+    LINE_CHARS,
+    TEXT_CHARS,
+    cap_line,
+    cap_text,
+    format_first_line,
+    format_traceback,
+)
 
 LONG = "a" + "ü" * 3_000_000 + "z"
 

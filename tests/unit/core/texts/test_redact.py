@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.core.redact import format_command, redact_arguments, redact_text
+from perfkit.core.texts.redact import format_command, redact_arguments, redact_text
 
 SECRET = "Zk3vQ9xLm2Rt7Wp5"
 

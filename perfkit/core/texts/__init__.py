@@ -1,0 +1,1 @@
+"""Texts before they are recorded: without secrets, and not longer than a reader needs."""
