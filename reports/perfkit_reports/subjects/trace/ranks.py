@@ -42,7 +42,7 @@ def _build_blocks(fleet: Fleet, splits: Mapping[str, Sequence[TimeShare]], end: 
         yield from rank_step_map.build_charts(fleet.grid, f"rank-steps{end}")
     yield from make_table(f"ranks{end}", "Ranks, slowest first", trace_columns.RANKS, slowest, "rank", limit=_ROWS)
     yield from make_table(
-        f"skew{end}", "Waits at collectives", trace_columns.SKEW, fleet.skew, "collective", sorted="Mean wait"
+        f"skew{end}", "Waits at collectives", trace_columns.SKEW, fleet.skew, "collective", sorted="Wait per step"
     )
     yield from make_table(
         f"timings{end}", "Latency of collectives", trace_columns.TIMINGS, fleet.timings, "kind of collective"

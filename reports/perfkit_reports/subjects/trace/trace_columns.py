@@ -234,8 +234,8 @@ SKEW: tuple[Column[SkewRow], ...] = (
     Column("Collective", lambda row: make_code_cell(row.name), numeric=False, code=True),
     Column("Group", lambda row: make_short_cell(row.group, 32), numeric=False),
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
-    Column("Mean wait", lambda row: make_seconds_cell(row.wait_s), help="over ranks, per step"),
-    Column("Longest wait", lambda row: make_seconds_cell(row.worst_wait_s)),
+    Column("Wait per step", lambda row: make_seconds_cell(row.wait_s), help="of all its calls, mean over ranks"),
+    Column("Longest wait", lambda row: make_seconds_cell(row.worst_wait_s), help="of a rank in one call"),
     Column("Last rank", lambda row: make_text_cell(row.latest_rank), numeric=False),
     Column("% of calls", lambda row: make_share_cell(row.latest_share), help="where this rank arrived last"),
 )
