@@ -24,6 +24,7 @@ class Worker:
         self.state = SimpleNamespace(device=torch.device("cuda", 0))
         self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3))
         self.agree = agree
+        self.data = SimpleNamespace(rewind=lambda index: None)
         self.next_step, self.leads, self._lost = 0, [], list(lost)
         monkeypatch.setattr(passes, "record_trace", self._traced)
         passes.run_trace_pass(self)  # type: ignore[arg-type]
