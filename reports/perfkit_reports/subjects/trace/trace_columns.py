@@ -109,11 +109,13 @@ COLLECTIVES: tuple[Column[CollectiveRow], ...] = (
             row.hidden, lambda value: units.format_percent(value, 0), "no time within the steps"
         ),
         help="share of its time overlapped with compute",
+        weight=Weight.DETAIL,
     ),
     Column(
         "Volume",
         lambda row: make_optional_cell(row.volume_bytes, units.format_bytes, _NO_VOLUME),
         help="bytes over the links of each rank, per step",
+        weight=Weight.DETAIL,
     ),
     Column(
         "Whole trace",
