@@ -23,7 +23,11 @@ def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...
             detail="profiler timestamps, in nanoseconds; profiling slows the step, CPU work most",
         ),
         Provenance(figure="steps", how="derived", detail=_describe_steps(traces)),
-        Provenance(figure="device", how="recorded", detail=_describe_devices(traces)),
+        Provenance(
+            figure="device",
+            how=_find_device_source(traces),
+            detail=_describe_devices(traces),
+        ),
         *_describe_costs(traces),
         *_describe_ceilings(traces),
         *describe_quantity("MFU", (trace.mfu for trace in traces)),
@@ -85,10 +89,19 @@ def _count_steps(trace: RankTrace) -> str:
     )
 
 
+def _find_device_source(traces: Sequence[RankTrace]) -> str:
+    """Only a name is recorded as such: without one, the kind follows from the events."""
+    if all(trace.device_name for trace in traces):
+        return "recorded"
+    return "unknown" if all(trace.unknown_work_reason for trace in traces) else "derived"
+
+
 def _describe_devices(traces: Sequence[RankTrace]) -> str:
-    return "; ".join(
-        dict.fromkeys(f"{trace.device_name or trace.device or 'unknown'} ({trace.device_basis})" for trace in traces)
-    )
+    return "; ".join(dict.fromkeys(f"{_name_device(trace)} ({trace.device_basis})" for trace in traces))
+
+
+def _name_device(trace: RankTrace) -> str:
+    return trace.device_name or ("" if trace.unknown_work_reason else trace.device) or "unknown"
 
 
 def _describe_costs(traces: Sequence[RankTrace]) -> list[Provenance]:
