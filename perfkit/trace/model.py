@@ -176,6 +176,7 @@ class Trace:
         runtime: whose device's runtime was recorded, by the categories of its events or the labels of processes
             (`mtia`, `xpu`, `npu`, `tpu` ...); empty for CUDA's and HIP's, which share theirs, and where nothing tells.
         framework: a word of `perfkit.trace.frameworks`.
+        foreign_content: what a file of a known writer that traces no program's work is of; empty for others.
         group_sizes: how many ranks the process groups have, each number once; empty where the file does not tell.
         job: what the file states of its job, the same for all ranks of it; empty where it states nothing.
         thread_names: what the file calls each of `threads`; empty text where it does not.
@@ -219,6 +220,7 @@ class Trace:
     source: str = ""
     runtime: str = ""
     framework: str = ""
+    foreign_content: str = ""
     thread_names: list[str] = field(default_factory=list)
     group_sizes: tuple[int, ...] = ()
     job: str = ""

@@ -218,6 +218,7 @@ class RankTrace(Struct):
             are then those of the CPU: they do not show the speed of the work, and have no roofline.
         has_uncached_allocations: whether each tensor takes its memory from the driver, since no allocator caches it.
         unknown_work_reason: the reason that no event is known to be work, empty otherwise: no time can be saved then.
+            `foreign_content`: what such a file is of (a compiler's, a browser's), where its writer is known.
         optimizers: the classes of the optimizers whose steps it shows.
         gemms, attentions: GEMMs and fused attention of the steps by the sizes of their calls, ranked by potential
             savings.
@@ -283,6 +284,7 @@ class RankTrace(Struct):
     ceilings: DeviceCeilings | None = None
     missing_device_reason: str = ""
     unknown_work_reason: str = ""
+    foreign_content: str = ""
     framework: str = ""
     trains: bool | None = None
     records_graph: bool = False

@@ -130,7 +130,7 @@ def analyze_with_details(
     devices, main = identify_devices(ops), find_critical_device(ops)
     device = devices[main]
     name = device_name or device.name
-    unseen = explain_unseen_device(ops)
+    unseen, unknown = explain_unseen_device(ops), explain_unknown_events(ops)
     if unseen:
         ceilings, by_device = None, ()
     names = [name if one == device else one.name for one in devices]
@@ -215,7 +215,8 @@ def analyze_with_details(
         devices=build_device_rows(engine, names, multiplied),
         ceilings=ceilings,
         missing_device_reason=unseen,
-        unknown_work_reason=explain_unknown_events(ops),
+        unknown_work_reason=unknown,
+        foreign_content=trace.foreign_content if unknown else "",
         lost_kernels=engine.lost,
         overrunning_kernels=_measure_overruns(work),
         clock_skew=_describe_skew(ops),

@@ -75,8 +75,16 @@ def find_missing_kernels(view: TraceView) -> Iterator[RuleResult]:
 
 def find_unknown_work(view: TraceView) -> Iterator[RuleResult]:
     """No event is known to be work, so that nothing shows what the time was spent on."""
-    why = view.trace.unknown_work_reason
-    if why:
+    why, content = view.trace.unknown_work_reason, view.trace.foreign_content
+    if content:
+        yield view.build_remark(
+            "limit.unknown_work",
+            "warning",
+            f"No program's work in this trace: {content}",
+            why,
+            "Record the program with torch.profiler or JAX's profiler; ui.perfetto.dev shows this file.",
+        )
+    elif why:
         yield view.build_remark(
             "limit.unknown_work",
             "warning",

@@ -18,6 +18,8 @@ def explain_unknown_events(ops: Ops) -> str:
     unknown = trace.select_events(Category.UNKNOWN)
     if not len(unknown):
         return "no op, kernel or call is recorded"
+    if trace.foreign_content:
+        return f"no op or kernel in {len(trace):,} events; the longest: {_name_longest(trace, unknown)}"
     return (
         f"no op or kernel is recognized in {len(trace):,} events, {len(unknown):,} of them of unknown kind "
         f"({_name_longest(trace, unknown)})"

@@ -9,6 +9,7 @@ from perfkit.core.sanitize import escape_control_chars
 from perfkit.core.text_blocks import TextBlocks
 from perfkit.core.texts.redact import redact_text
 from perfkit.core.urls import is_url
+from perfkit.trace.foreign_writers import find_foreign_content
 from perfkit.trace.frameworks import find_framework
 from perfkit.trace.model import (
     Signature,
@@ -156,6 +157,7 @@ def _build_trace(text: TraceText, splitter: EventSplitter, collection: TraceColl
         thread_names=where.names,
         runtime=find_runtime(cats, where.labels),
         framework=find_framework(cats, names, where.labels),
+        foreign_content=find_foreign_content(cats, names),
         signatures=[Signature(*signature.split(b"\0")) for signature in tables.signature],
         geometries=list(tables.geometry),
         statements=[

@@ -60,6 +60,8 @@ def get_file_name(trace: RankTrace) -> str:
 
 def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
     """Step time, device, its largest parts, and the improvement that saves most."""
+    if trace.foreign_content:
+        return f"{_format_length(trace)}: {trace.foreign_content}, no ops and no kernels."
     subject = f"{_format_length(trace)} on {describe_device(trace)}"
     if trace.file_info.is_truncated:
         subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"

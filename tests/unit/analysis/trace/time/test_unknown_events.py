@@ -10,6 +10,7 @@ from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.readers.trace_reader import read_trace
 from perfkit_reports.subjects.trace.improvements import list_improvements
+from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures.foreign_traces import Event, complete, composer_events, mindspore_events, write_events
 from tests.fixtures.traces import op
 
@@ -33,6 +34,28 @@ def test_nothing_is_saved_where_no_event_is_known_to_be_work(tmp_path: Path, eve
     assert {part.category: part.share for part in trace.time_split if part.share} == {UNKNOWN_EVENTS: 1.0}
     assert [finding.id for finding in found.findings] == ["limit.unknown_work"]
     assert list_improvements(trace) == []
+
+
+def test_the_headline_says_what_a_foreign_file_is_of(tmp_path: Path) -> None:
+    (browser, other) = (analyzed(tmp_path, events) for events in (BROWSER, composer_events()))
+    (trace,) = browser.traces
+    assert trace.foreign_content
+    assert trace.foreign_content in build_headline(browser)
+    assert other.traces[0].foreign_content == ""
+
+
+def test_a_few_events_of_a_browser_beside_ops_do_not_hide_them(tmp_path: Path) -> None:
+    (trace,) = analyzed(tmp_path, [*BROWSER, op("aten::mul", 50, 300, [(7, 7)] * 2)]).traces
+    assert trace.foreign_content == ""
+    assert trace.is_work_known
+
+
+@pytest.mark.parametrize(
+    ("events", "source"), [(BROWSER, "unknown"), ([op("aten::mul", 0, 30, [(7, 7)] * 2)], "derived")]
+)
+def test_a_device_without_a_name_is_not_recorded(tmp_path: Path, events: list[Event], source: str) -> None:
+    entries = {entry.figure: entry.how for entry in analyzed(tmp_path, events).provenance}
+    assert entries["device"] == source
 
 
 def test_unknown_events_beside_ops_are_not_pythons_time(tmp_path: Path) -> None:
