@@ -35,7 +35,7 @@ from perfkit.analysis.trace.step_rows import (
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_length
 from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summarize_launches
 from perfkit.analysis.trace.time.queue_length import build_queue_series, measure_stream_queues
-from perfkit.analysis.trace.time.unknown_events import explain_unknown_events
+from perfkit.analysis.trace.time.unknown_events import explain_missing_work, explain_unknown_events
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
@@ -130,7 +130,7 @@ def analyze_with_details(
     devices, main = identify_devices(ops), find_critical_device(ops)
     device = devices[main]
     name = device_name or device.name
-    unseen, unknown = explain_unseen_device(ops), explain_unknown_events(ops)
+    unseen = explain_unseen_device(ops)
     if unseen:
         ceilings, by_device = None, ()
     names = [name if one == device else one.name for one in devices]
@@ -143,6 +143,7 @@ def analyze_with_details(
     counted = None if counters is None else counters.match_columns(trace, ops.kernels)
     engine = analyze_work(ops, combine_roofs(every, main), counted, critical, critical_device=main, idle=idle)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
+    unknown = explain_unknown_events(ops) or ("" if unseen or len(work) else explain_missing_work(ops))
     exposed = measure_exposed_ns(work, main)
     copied = work.is_kind(WorkKind.COPY) & engine.within
     causes = engine.idle

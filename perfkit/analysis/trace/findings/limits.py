@@ -90,8 +90,10 @@ def find_unknown_work(view: TraceView) -> Iterator[RuleResult]:
             "warning",
             "No work recognized in this trace",
             f"{why}; the framework is {view.trace.framework or 'not known'}",
-            "Record with torch.profiler or JAX's profiler: other writers' events are read by category, process and "
-            "thread names.",
+            view.advise(RECORD_HOST)
+            if view.trace.framework
+            else "Record with torch.profiler or JAX's profiler: other writers' events are read by category, process "
+            "and thread names.",
         )
 
 

@@ -26,6 +26,13 @@ def explain_unknown_events(ops: Ops) -> str:
     )
 
 
+def explain_missing_work(ops: Ops) -> str:
+    """The words for a trace of known events in which no op works and nothing was started on a device."""
+    calls = len(ops.trace.select_events(Category.LAUNCH))
+    recorded = "no op" if not len(ops) else f"no op that works among {len(ops):,}"
+    return f"{recorded} and no kernel is recorded" + (f"; calls of a device's runtime: {calls:,}" if calls else "")
+
+
 def _name_longest(trace: Trace, unknown: Ints) -> str:
     """The names of the events that took the most time, each once."""
     lasting = np.bincount(trace.name[unknown], trace.end_ns[unknown] - trace.start_ns[unknown], len(trace.names))

@@ -17,7 +17,7 @@ MISSING_KERNELS = FindingKind(
 UNKNOWN_WORK = FindingKind(
     "limit.unknown_work",
     WARNING,
-    "No event of the trace is known to be an op, a kernel or a call.",
+    "No event of the trace is known to be an op that works, or a kernel.",
     "Record with torch.profiler or JAX's profiler.",
 )
 LOST_KERNELS = FindingKind(

@@ -58,6 +58,28 @@ def test_a_device_without_a_name_is_not_recorded(tmp_path: Path, events: list[Ev
     assert entries["device"] == source
 
 
+@pytest.mark.parametrize(
+    "events",
+    [
+        [complete("cudaMemGetInfo", 41, 6, 20.0, 8_000_000.0, cat="cuda_runtime", args={"correlation": 3})],
+        [
+            complete("ProfilerStep#4", 41, 6, 0.0, 270_000.0, cat="user_annotation"),
+            op("aten::to", 60, 31, [(5, 5)]),
+            op("aten::view", 190, 12, [(5, 5)]),
+        ],
+    ],
+    ids=["one runtime call", "ops without work"],
+)
+def test_no_time_is_saved_where_no_op_works(tmp_path: Path, events: list[Event]) -> None:
+    found = analyzed(tmp_path, events)
+    (trace,) = found.traces
+    assert trace.unknown_work_reason
+    assert trace.framework == "torch"
+    assert [finding.id for finding in found.findings] == ["limit.unknown_work"]
+    assert list_improvements(trace) == []
+    assert trace.gains is None
+
+
 def test_unknown_events_beside_ops_are_not_pythons_time(tmp_path: Path) -> None:
     events = [op("aten::add", 0, 100, [(9, 9)] * 2), *composer_events(1), op("aten::add", 29_900, 100, [(9, 9)] * 2)]
     for event in composer_events(1):
