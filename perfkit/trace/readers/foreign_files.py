@@ -33,8 +33,23 @@ _KINDS = (
     ),
     ForeignKind(
         re.compile(rb"SQLite format 3\x00"),
+        (),
+        f"an SQLite database, such as an export of Nsight Systems, which perfkit does not read: {_RECORD}",
+    ),
+    ForeignKind(
+        None,
         (".nsys-rep", ".qdrep", ".qdstrm"),
         f"a report of Nsight Systems, which perfkit does not read: {_RECORD}",
+    ),
+    ForeignKind(
+        re.compile(rb"version https://git-lfs\.github\.com/spec/"),
+        (),
+        "a pointer of Git LFS, not the file itself: fetch it with `git lfs pull`",
+    ),
+    ForeignKind(
+        re.compile(rb"V\d{4} \d\d:\d\d:\d\d\.\d+ \d+ torch/"),
+        (),
+        f"a log of torch's compiler (TORCH_TRACE), which tlparse shows: {_RECORD}",
     ),
     ForeignKind(
         None,
