@@ -185,7 +185,9 @@ def _choose_gap_remedies(row: GapRow) -> Remedies:
 
 
 def _name_gap_place(row: GapRow) -> str:
-    return format_place(row, around=True) or (row.cause if row.cause == PEERS else "no frame, op or range recorded")
+    return format_place(row, around=True) or (
+        row.cause if row.cause == PEERS else "no frame, op or range covers most of it"
+    )
 
 
 def _format_gap(row: GapRow) -> str:

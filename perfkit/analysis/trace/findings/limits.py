@@ -127,7 +127,7 @@ def find_unlinked_kernels(view: TraceView) -> Iterator[RuleResult]:
             "limit.unlinked_kernels",
             "note",
             f"{format_percent(missing / coverage.kernel_s)} of kernel time has no matching op",
-            f"{format_seconds(missing)} of kernels launched before the profile began or without a recorded launch"
+            f"{format_seconds(missing)} of kernels without a recorded launch, or launched outside recorded ops"
             + (
                 f"; {format_seconds(coverage.inferred_s)} of it matches kernels of known ops"
                 if coverage.inferred_s > 0

@@ -24,7 +24,7 @@ from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.silent_launches import find_silent_calls, has_mixed_up_ids
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.devices import cupti
-from perfkit.devices.device_calls import is_cuda_graph_launch, is_device_sync
+from perfkit.devices.device_calls import TOLERATED, is_cuda_graph_launch, is_device_sync
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.match_ids import find_latest_before, map_processes
 from perfkit.trace.model import NONE, Category, Ints, Trace
@@ -42,13 +42,7 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
     calls = trace.select_events(Category.LAUNCH)
     calls = calls[trace.correlation[calls] != NONE]
     kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
-    of_untimed = find_latest_before(
-        trace.untimed.correlation.astype(np.int64),
-        np.full(len(trace.untimed.start_ns), trace.start_ns.min(initial=0)),
-        trace.correlation[calls].astype(np.int64),
-        trace.start_ns[calls],
-    )
-    untimed = np.bincount(of_untimed[of_untimed != NONE], minlength=len(calls))
+    untimed = _count_untimed(trace, calls)
     if not (kernel_counts.any() or untimed.any()):
         return None
     inside = _is_within_steps(ops, windows, calls)
@@ -71,6 +65,34 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
         profiler="" if version is None else str(version),
         known_fault=version is not None and version.loses_records,
     )
+
+
+def find_lost_launches(ops: Ops) -> Ints:
+    """The calls whose kernel is lost, graphs' aside, where so many are lost that it matters; none otherwise."""
+    trace = ops.trace
+    calls = trace.select_events(Category.LAUNCH)
+    calls = calls[trace.correlation[calls] != NONE]
+    has_kernel = np.zeros(len(trace), np.bool_)
+    has_kernel[ops.kernels.launch[ops.kernels.launch != NONE]] = True
+    if not has_kernel.any():
+        return calls[:0]
+    starting, silent = find_silent_calls(trace, calls, has_kernel[calls] | (_count_untimed(trace, calls) > 0))
+    silent &= ~mark_named(trace, calls, is_cuda_graph_launch)
+    if not silent.any():
+        return calls[:0]
+    silent &= trace.start_ns[calls] < _find_deadlines(ops, calls)
+    return calls[silent] if silent.sum() > TOLERATED * starting.sum() else calls[:0]
+
+
+def _count_untimed(trace: Trace, calls: Ints) -> Ints:
+    """For each call, its records without a time."""
+    of_untimed = find_latest_before(
+        trace.untimed.correlation.astype(np.int64),
+        np.full(len(trace.untimed.start_ns), trace.start_ns.min(initial=0)),
+        trace.correlation[calls].astype(np.int64),
+        trace.start_ns[calls],
+    )
+    return np.bincount(of_untimed[of_untimed != NONE], minlength=len(calls))
 
 
 def _is_within_steps(ops: Ops, windows: StepWindows, calls: Ints) -> Flags:

@@ -6,12 +6,14 @@
   one takes, at most until a kernel begins that was launched after it, or the host has waited for the whole device.
 - From the launch of a graph of which no kernel was recorded, until a kernel begins that was launched after it on the
   busiest stream, or the host has waited for the whole device.
+- The same from the launch of a kernel that is lost, where many are (`find_lost_launches`).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, join_intervals, merge_intervals
+from perfkit.analysis.trace.time.lost_kernels import find_lost_launches
 from perfkit.analysis.trace.time.silent_launches import has_mixed_up_ids
 from perfkit.devices.device_calls import is_device_sync, is_graph_launch
 from perfkit.trace.event_names import mark_named
@@ -25,6 +27,7 @@ def find_unrecorded_time(ops: Ops) -> Intervals:
     if not len(ops.kernels):
         return EMPTY
     found = join_intervals(_find_time_before_first(ops), _find_silent_graph_time(ops))
+    found = join_intervals(found, _find_time_after_launches(ops, find_lost_launches(ops)))
     return join_intervals(found, _find_untimed_time(ops)) if len(ops.trace.untimed.start_ns) else found
 
 
@@ -45,9 +48,15 @@ def _find_silent_graph_time(ops: Ops) -> Intervals:
     # A call of the driver within the runtime's has the other's kernels, or the other way round.
     answered = calls[launched[calls]]
     graphs = graphs[~_is_overlapping(ops, graphs, answered)]
-    if not len(graphs) or has_mixed_up_ids(ops, graphs):
+    return EMPTY if has_mixed_up_ids(ops, graphs) else _find_time_after_launches(ops, graphs)
+
+
+def _find_time_after_launches(ops: Ops, calls: Ints) -> Intervals:
+    """From each of these calls until a kernel begins that was launched later, or the host waited for the device."""
+    if not len(calls):
         return EMPTY
-    begun = trace.start_ns[graphs]
+    trace = ops.trace
+    begun = trace.start_ns[calls]
     last = int(trace.end_ns.max())
     waited = _find_device_waits(ops)
     until = np.minimum(

@@ -186,3 +186,25 @@ def test_a_kernel_without_a_duration_is_told_by_its_like(duration: float, tmp_pa
     # It may have run as long as its like do; what comes after is idle time.
     hidden = (find_unrecorded_time(ops) - int(trace.start_ns.min())) // 1000
     assert hidden.tolist() == [[0, 20], [80, 120]]
+
+
+def hidden_us(folder: Path, events: list[Event]) -> list[list[int]]:
+    ops = read_ops(read_trace(write_trace(folder / "t.json", [op("aten::mm", 0, 1), *events])))
+    return ((find_unrecorded_time(ops) - int(ops.trace.start_ns.min())) // 1000).tolist()
+
+
+def test_what_a_device_did_after_many_lost_launches_is_not_known(tmp_path: Path) -> None:
+    events = [*pair(1, 12), call("cudaLaunchKernel", 40, 5), call("cudaLaunchKernel", 61, 6), *pair(9, 90)]
+    # Until a kernel begins that was launched later: 3 us after its launch.
+    assert hidden_us(tmp_path, events) == [[0, 15], [40, 93]]
+
+
+def test_the_wait_for_the_device_ends_what_is_not_known(tmp_path: Path) -> None:
+    events = [*pair(1, 12), call("cuLaunchKernel", 40, 5), call(SYNC, 50, duration=7), *pair(9, 90)]
+    assert hidden_us(tmp_path, events) == [[0, 15], [40, 57]]
+
+
+@pytest.mark.parametrize(("launches", "hidden"), [(40, [[0, 13], [105, 113]]), (1100, [[0, 13]])])
+def test_one_lost_launch_hides_little_or_is_too_few(launches: int, hidden: list[list[int]], tmp_path: Path) -> None:
+    events = [event for number in range(1, launches + 1) for event in pair(number, 10 * number)]
+    assert hidden_us(tmp_path, [*events, call("cudaLaunchKernel", 105, 7777)]) == hidden
