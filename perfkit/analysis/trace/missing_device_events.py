@@ -15,6 +15,8 @@ from perfkit.trace.readers.kineto.remarks import CUT_OFF
 _STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|set|Copy|Fill|BufferCopy))\w*")
 # Ops that no CPU has.
 _OF_A_GPU = re.compile(r"aten::_?(cudnn|miopen)_(?!is_acceptable)")
+# Ranges around collectives that only GPUs run.
+_NCCL = "nccl:"
 # With a smaller share of launches, a trace without kernels is a CPU trace with occasional device use.
 _FEW = 0.01
 
@@ -43,9 +45,10 @@ def _explain_use_without_launch(ops: Ops) -> str:
         name = get_device_name(memory, int(allocations[0]))
         return f"no work on {name} recorded, though memory was allocated there"
     needs = np.flatnonzero(mark_named(ops.trace, ops.event, lambda name: _OF_A_GPU.match(name) is not None))
-    if len(needs):
-        return f"no kernels recorded, though {ops.trace.names[int(ops.trace.name[ops.event[needs[0]]])]} launches some"
-    return ""
+    trace = ops.trace
+    ranges = trace.select_events(Category.RANGE)
+    needs = np.concatenate((ops.event[needs], ranges[mark_named(trace, ranges, lambda name: name.startswith(_NCCL))]))
+    return f"no kernels recorded, though {trace.names[int(trace.name[needs[0]])]} launches some" if len(needs) else ""
 
 
 def describe_unused_device(trace: Trace) -> list[Note]:

@@ -143,7 +143,7 @@ def analyze_with_details(
     counted = None if counters is None else counters.match_columns(trace, ops.kernels)
     engine = analyze_work(ops, combine_roofs(every, main), counted, critical, critical_device=main, idle=idle)
     work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
-    unknown = explain_unknown_events(ops) or ("" if unseen or len(work) else explain_missing_work(ops))
+    unknown = "" if len(work) else explain_unknown_events(ops) or ("" if unseen else explain_missing_work(ops))
     exposed = measure_exposed_ns(work, main)
     copied = work.is_kind(WorkKind.COPY) & engine.within
     causes = engine.idle

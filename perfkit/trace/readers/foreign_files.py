@@ -42,6 +42,11 @@ _KINDS = (
         f"a report of Nsight Systems, which perfkit does not read: {_RECORD}",
     ),
     ForeignKind(
+        re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*\d+\s*,"),
+        (),
+        "lists of numbers, no events: `perfkit memory` reads raw memory timelines of torch.profiler",
+    ),
+    ForeignKind(
         re.compile(rb"version https://git-lfs\.github\.com/spec/"),
         (),
         "a pointer of Git LFS, not the file itself: fetch it with `git lfs pull`",

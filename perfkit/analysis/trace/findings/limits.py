@@ -161,7 +161,8 @@ def find_unmodeled_kernels(view: TraceView) -> Iterator[RuleResult]:
 
 def find_missing_shapes(view: TraceView) -> Iterator[RuleResult]:
     """A trace without the inputs of its ops cannot be costed."""
-    if _has_no_shapes(view):
+    coverage = view.trace.coverage
+    if _has_no_shapes(view) and min(coverage.flops_s, coverage.bytes_s) < coverage.kernel_s:
         yield view.build_remark(
             "limit.no_shapes",
             "note",

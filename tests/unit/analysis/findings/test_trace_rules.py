@@ -773,6 +773,11 @@ def test_without_shapes_that_is_the_reason_told() -> None:
     assert [finding.id for finding in told(bare)] == ["limit.no_shapes"]
 
 
+def test_work_whose_costs_need_no_shapes_lacks_none() -> None:
+    known = rank_trace(ops=(row("gloo:all_reduce", 0.5, shapes=""),), coverage=coverage(flops_s=1.0, bytes_s=1.0))
+    assert of(known, "limit.no_shapes") is None
+
+
 def test_an_unknown_device() -> None:
     finding = of(rank_trace(device_name="Future GPU"), "limit.no_ceilings", None)
     assert finding is not None

@@ -13,7 +13,7 @@ from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.text_blocks import ReadLimits
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 from tests.fixtures.gpu_traces import N, training_events, training_file
-from tests.fixtures.traces import Event, kernel, launch, memory, op, write_trace
+from tests.fixtures.traces import Event, kernel, launch, mark, memory, op, write_trace
 
 
 def ranks(folder: Path, count: int) -> list[str]:
@@ -103,6 +103,8 @@ def test_launches_without_kernels_are_not_taken_for_a_cpus_work_in_silence(tmp_p
             [op("aten::cudnn_convolution", 0, 20, [(1, 3, 8, 8), (4, 3, 3, 3)])],
             "aten::cudnn_convolution",
         ),
+        ([op("aten::mm", 0, 20, [(8, 8), (8, 8)]), mark("nccl:broadcast", 30, 9)], "nccl:broadcast"),
+        ([op("aten::mm", 0, 20, [(8, 8), (8, 8)]), mark("gloo:broadcast", 30, 9)], ""),
         ([op("aten::mm", 0, 20, [(8, 8), (8, 8)]), memory(5, 4096, 256, 0, 256)], ""),
         ([op("aten::mm", 0, 20, [(8, 8), (8, 8)]), op("aten::cudnn_is_acceptable", 30, 1, [(8, 8)])], ""),
     ],

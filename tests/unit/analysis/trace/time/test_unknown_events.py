@@ -58,6 +58,12 @@ def test_a_device_without_a_name_is_not_recorded(tmp_path: Path, events: list[Ev
     assert entries["device"] == source
 
 
+def test_a_collective_without_an_op_is_work(tmp_path: Path) -> None:
+    gloo = complete("gloo:all_gather", 41, 8, 30.0, 70.0, cat="user_annotation")
+    (trace,) = analyzed(tmp_path, [gloo]).traces
+    assert trace.is_work_known
+
+
 @pytest.mark.parametrize(
     "events",
     [
