@@ -191,11 +191,9 @@ def _name_gap_place(row: GapRow) -> str:
 
 
 def _format_gap(row: GapRow) -> str:
-    return (
-        format_seconds(row.longest_s)
-        if row.gaps <= 1
-        else f"{row.gaps:,.3g} gaps up to {format_seconds(row.longest_s)}"
-    )
+    """The time of a row per step, as that of the finding, and of its longest gap where that is another."""
+    length, longest = format_seconds(row.seconds), format_seconds(row.longest_s)
+    return length if length == longest else f"{length}, the longest {longest}"
 
 
 def _format_following(row: GapRow) -> str:

@@ -436,6 +436,13 @@ def test_gaps_of_which_nothing_was_recorded_ask_for_stacks_and_small_ones_are_no
     assert of(rank_trace(gaps=(gap(0.005),)), "idle.long_gaps") is None
 
 
+def test_the_times_of_long_gaps_sum_to_that_of_the_finding() -> None:
+    rare = gap(0.03, frame="a.py(4): f", gaps=0.1, longest_s=0.3)
+    finding = of(rank_trace(gaps=(rare, gap(0.04, frame="a.py(9): g"))), "idle.long_gaps")
+    assert finding is not None
+    assert all(time in finding.evidence for time in ("70.0 ms", "30.0 ms", "300 ms", "40.0 ms"))
+
+
 def test_idle_time_with_work_queued_is_explained() -> None:
     starting = queued(launching_s=0.06, launching_gaps=4000.0, between_s=0.04, between_gaps=20_000.0)
     short = of(rank_trace(launches=launches(queued_idle=starting)), "launch.latency")
