@@ -75,13 +75,13 @@ def find_lost_launches(ops: Ops) -> Ints:
     has_kernel = np.zeros(len(trace), np.bool_)
     has_kernel[ops.kernels.launch[ops.kernels.launch != NONE]] = True
     if not has_kernel.any():
-        return calls[:0]
+        return np.empty(0, np.int64)
     starting, silent = find_silent_calls(trace, calls, has_kernel[calls] | (_count_untimed(trace, calls) > 0))
     silent &= ~mark_named(trace, calls, is_cuda_graph_launch)
-    if not silent.any():
-        return calls[:0]
-    silent &= trace.start_ns[calls] < _find_deadlines(ops, calls)
-    return calls[silent] if silent.sum() > TOLERATED * starting.sum() else calls[:0]
+    if silent.any():
+        silent &= trace.start_ns[calls] < _find_deadlines(ops, calls)
+    lost: Ints = calls[silent & (silent.sum() > TOLERATED * starting.sum())]
+    return lost
 
 
 def _count_untimed(trace: Trace, calls: Ints) -> Ints:
