@@ -26,8 +26,10 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
     uncategorized = _has_category(rows, tables, "", None)  # XLA's and Ascend's profilers write none
     if uncategorized:
         rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))
-    if uncategorized or (rows["collective"] != NONE).any():
-        for row in [row for row, event_args in enumerate(args) if _has_statement(event_args)]:
+    # With categories, only what names a collective states anything.
+    stating = range(len(args)) if uncategorized else np.flatnonzero(rows["collective"] != NONE).tolist()
+    for row in stating:
+        if _has_statement(args[row]):
             rows["stated"][row] = tables.stated[_make_statement(args[row])]
     replayed = find_rows(rows, tables, *_DEVICE)
     if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
