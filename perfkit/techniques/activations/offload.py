@@ -1,7 +1,7 @@
 """`offload`: keep activations, optimizer state or parameters out of the training device's memory."""
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -167,7 +167,12 @@ class Offload(Technique):
         if self.what == "optimizer":
             after = partial(page_state, store=store)
         else:
-            after = partial(page_around_step, paged=page_blocks(state, store))
+            # Once all techniques are applied: where `ddp` comes after this one, it runs a forward pass, after which the
+            # parameters that it sends would have no memory.
+            install = cache(partial(page_blocks, state, store))
+
+            def after(optimizer: Optimizer) -> None:
+                page_around_step(optimizer, paged=install())
 
         def paged(optimizer: Optimizer) -> Optimizer:
             after(optimizer)
