@@ -1,11 +1,16 @@
 """Real ranks over Gloo: each trains variants and leaves what it found in a file."""
 
+import gc
 import json
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +27,56 @@ Results = dict[str, Any]
 _ROOT = Path(__file__).parents[3]
 
 
-def results_of(main: Callable[[int, str], None], folder: Path, ranks: int) -> list[Results]:
-    """What each rank of `main` found, each a process of its own: such as a fork can stand in for (`tests/warm`).
+def results_of(
+    main: Callable[[int, str], None], folder: Path, ranks: int, imports: Sequence[str] = ()
+) -> list[Results]:
+    """What each rank of `main` found, each a process of its own. Where one fails, what they printed is told.
 
-    Where one fails the others end, and it is told with what it printed.
+    They are forks of one process, such as a fork can stand in for (`tests/warm`), that imports once what all need: the
+    module of `main`, and `imports`.
     """
-    code = f"from {main.__module__} import {main.__name__} as main; main({{}}, {str(folder)!r})"
-    outputs = [folder / f"rank{rank}.log" for rank in range(ranks)]
+    code = (
+        f"from {__name__} import fork_ranks; from {main.__module__} import {main.__name__} as main; "
+        f"fork_ranks(main, {str(folder)!r}, {ranks}, {tuple(imports)})"
+    )
+    output = folder / "ranks.log"
     with ExitStack() as stack:
-        started = []
-        for rank, output in enumerate(outputs):
-            file = stack.enter_context(output.open("wb"))
-            command = [sys.executable, "-c", code.format(rank)]
-            process = subprocess.Popen(command, cwd=_ROOT, stdout=file, stderr=subprocess.STDOUT)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            started.append(process)
-        while any(process.poll() is None for process in started) and not any(each.returncode for each in started):
-            time.sleep(0.02)
-    failed = [output.read_text() for process, output in zip(started, outputs, strict=True) if process.returncode]
-    assert not failed, "\n".join(failed)
+        file = stack.enter_context(output.open("wb"))
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=_ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        stack.callback(_end_group, process)
+        process.wait()
+    assert process.returncode == 0, output.read_text()
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its forks, if they have not ended."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def fork_ranks(main: Callable[[int, str], None], folder: str, ranks: int, imports: Sequence[str]) -> None:
+    """Fork the ranks and wait for them; where one fails the others end."""
+    for name in imports:
+        import_module(name)
+    gc.collect()
+    gc.freeze()  # a third of what follows would be looking for garbage among what was imported
+    context = multiprocessing.get_context("fork")
+    started = [context.Process(target=main, args=(rank, folder)) for rank in range(ranks)]
+    for process in started:
+        process.start()
+    while running := [process.sentinel for process in started if process.exitcode is None]:
+        wait(running)
+        if any(process.exitcode for process in started):
+            break
+    ended = [process.exitcode for process in started]
+    for process in started:
+        process.kill()
+    if any(ended):
+        sys.exit(f"the ranks ended with {ended}")
 
 
 @contextmanager

@@ -8,12 +8,13 @@ import pytest
 
 from perfkit.techniques.parallel.pipeline_schedules import SCHEDULES
 from perfkit.techniques.parallel.pipeline_steps import PipelineSteps, _sum_gradients
-from perfkit.workloads.gpt import Gpt
+from perfkit.workloads.gpt import SIZES, Gpt, GptShape
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import applied, new_state, relative_difference, train
 
-RANKS, TIME, BATCH, WIDTH = 2, 8, 2, 256
-LAYERS, VOCAB, POSITIONS = 4, 16, 256
+RANKS, TIME, BATCH, WIDTH = 2, 8, 2, 32
+LAYERS, VOCAB, POSITIONS = 4, 16, 8
+SMALL = GptShape(layers=LAYERS, heads=2, width=WIDTH, positions=POSITIONS, vocab=VOCAB, batch_size=BATCH)
 MICROBATCHES = RANKS * BATCH
 BLOCK = 12 * WIDTH**2 + 13 * WIDTH
 CHECKED = [*(f"pp:schedule={name}" for name in ("1f1b", "gpipe", "zbv")), "ckpt+pp", "bf16+pp"]
@@ -23,7 +24,8 @@ TRAINED = [f"pp:schedule={name}" for name in SCHEDULES] + ["amp+flash+pp:microba
 
 
 def rank_main(rank: int, folder: str) -> None:
-    workload = Gpt(seq_len=TIME, batch_size=BATCH, vocab=VOCAB).build()
+    with patch.dict(SIZES, nano=SMALL):
+        workload = Gpt().build()
     with rank_of(rank, RANKS, folder) as (world, results):
         results["baseline"] = baseline = trained("baseline", world, None, workload)
         for variant in CHECKED:

@@ -15,7 +15,7 @@ from perfkit.measure.rank.run_rank import limit_gloo_workers
 from perfkit.techniques.base.state import World
 from perfkit.techniques.base.tensor_parallel import find_exchanges as exchanged_by
 from perfkit.techniques.base.tensor_parallel import is_pattern_match, measure_split
-from perfkit.workloads.gpt import Gpt
+from perfkit.workloads.gpt import SIZES, Gpt, GptShape
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_model
 from tests.fixtures.errors import has_id
@@ -29,7 +29,10 @@ LAYERS, WIDTH, TIME, BATCH, VOCAB = 4, 256, 64, 2, 256  # of gpt nano; BATCH is 
 SPLIT = 2 * LAYERS + 1  # layers split by outputs: of attention, of the MLP, and the head; as many by inputs
 NORMS = 2 * LAYERS + 1
 
-RANKS, SHORT = 2, 16
+RANKS = 2
+# In the place of nano where it is trained.
+SMALL = GptShape(layers=2, heads=2, width=64, positions=16, vocab=VOCAB, batch_size=BATCH)
+SMALL_SPLIT = 2 * SMALL.layers + 1
 LLAMA = Path(__file__).parents[3] / "fixtures" / "workloads" / "llama"
 VARIANTS = ["tp", "tp:sp=false:loss=false", "ckpt+tp", "flash+tp"]
 
@@ -138,7 +141,8 @@ def test_a_workload_that_cannot_be_split_is_refused(workload: Workload, reason: 
 
 
 def rank_main(rank: int, folder: str) -> None:
-    workload = Gpt(seq_len=SHORT).build()
+    with patch.dict(SIZES, nano=SMALL):
+        workload = Gpt().build()
     limit_gloo_workers()
     with rank_of(rank, RANKS, folder) as (world, results):
         results["baseline"] = baseline = trained("baseline", world, None, workload)
@@ -154,7 +158,8 @@ def rank_main(rank: int, folder: str) -> None:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    return results_of(rank_main, tmp_path_factory.mktemp("ranks"), RANKS)
+    imports = ["transformers.models.llama.modeling_llama"] if find_spec("transformers") else []
+    return results_of(rank_main, tmp_path_factory.mktemp("ranks"), RANKS, imports)
 
 
 @pytest.mark.slow
@@ -173,13 +178,16 @@ def test_losses_are_those_of_data_parallelism_and_claims_hold(ranks, variant):
 
 @pytest.mark.slow
 def test_what_is_exchanged_is_known_from_a_forward_pass_to_the_byte(ranks):
-    activations = 4 * BATCH * RANKS * SHORT * WIDTH
+    activations = 4 * BATCH * RANKS * SMALL.positions * SMALL.width
     for rank in ranks:
-        assert rank["tp"]["facts"]["split_activation_bytes"] == 2 * SPLIT * activations
-        assert rank["tp"]["facts"]["collective_bytes:reduce-scatter"] == 2 * SPLIT * activations
-        assert rank["tp"]["facts"]["collective_bytes:all-gather"] == 2 * SPLIT * activations + 4 * SHORT * WIDTH
+        assert rank["tp"]["facts"]["split_activation_bytes"] == 2 * SMALL_SPLIT * activations
+        assert rank["tp"]["facts"]["collective_bytes:reduce-scatter"] == 2 * SMALL_SPLIT * activations
+        assert (
+            rank["tp"]["facts"]["collective_bytes:all-gather"]
+            == 2 * SMALL_SPLIT * activations + 4 * SMALL.positions * SMALL.width
+        )
         summed = rank["tp:sp=false:loss=false"]["facts"]["collective_bytes:all-reduce"]
-        assert summed == 2 * SPLIT * activations
+        assert summed == 2 * SMALL_SPLIT * activations
 
 
 @pytest.mark.slow
