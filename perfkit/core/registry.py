@@ -6,7 +6,8 @@ torch. Another package adds a name with an entry point of the registry's group.
 
 import importlib
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Generic, TypeVar, cast
 
 from perfkit.core.errors import PerfkitError, UsageError, make_unknown_name_error
@@ -36,7 +37,7 @@ class Registry(Generic[T]):
         self._misfit = misfit
 
     def _collect_targets(self) -> dict[str, str]:
-        third_party = {point.name: point.value for point in entry_points(group=self._group)}
+        third_party = {point.name: point.value for point in read_entry_points(self._group)}
         return {**third_party, **self._table}  # a built-in name is never replaced
 
     def list_names(self) -> tuple[str, ...]:
@@ -70,10 +71,16 @@ class Registry(Generic[T]):
         raise self._make_broken_error(name, target, misfit)
 
     def _make_broken_error(self, name: str, target: str, reason: str) -> BrokenPluginError:
-        points = entry_points(group=self._group)
+        points = read_entry_points(self._group)
         owner = next((point.dist.name for point in points if point.name == name and point.dist), "another package")
         first = next(iter(reason.splitlines()), reason)
         return BrokenPluginError(f"the {self.kind} {name!r} of {owner} ({target}) is broken: {first.rstrip(': ')}")
+
+
+@cache
+def read_entry_points(group: str) -> EntryPoints:
+    """Those of all installed packages, whose metadata take tens of milliseconds: read once in a process."""
+    return entry_points(group=group)
 
 
 def _import_target(target: str) -> object:

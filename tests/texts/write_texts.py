@@ -9,8 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from unittest.mock import patch
 
@@ -91,9 +89,6 @@ def _isolate() -> Iterator[None]:
         chdir(_make_folder(Path(folder))),
         patch.dict(os.environ, {**kept, **fixed, "PERFKIT_CACHE": f"{folder}/cache"}, clear=True),
         patch.object(sys, "argv", ["perfkit"]),
-        patch(
-            "perfkit.core.registry.entry_points", cache(entry_points)
-        ),  # those of all packages are read for each name
     ):
         yield
 
