@@ -99,7 +99,7 @@ def watch_loop(
     """Watch the loop as long as it runs, and trace on request. With `count`, count a step's FLOPs first."""
     flops: StepFlops | None = None
     if count:
-        flops = yield from count_step_flops(session.trained.models)
+        flops = yield from count_step_flops(session.trained.models, session.loop.phases)
     watch, triggers = open_watch(session, flops)
     session.watch = watch
     evaluating = recording.series.evaluates

@@ -119,14 +119,16 @@ class Flops(Struct):
     """FLOPs of one optimizer step of this rank.
 
     `model` counts forward and backward of the unmodified model (for MFU), `hardware` the step as run, with
-    recomputation (for HFU). `by_dtype` splits `hardware` by compute precision (`tf32`, `fp32`, `bf16`), empty if not
-    counted. `uncounted` names ops without a formula, with their number of calls.
+    recomputation and the optimizer (for HFU). `masked` are those of masked pairs that attention kernels skipped in it:
+    MFU and HFU count them, `hardware` does not. `by_dtype` splits `hardware` by compute precision (`tf32`, `fp32`,
+    `bf16`), empty if not counted. `uncounted` names ops without a formula, with their number of calls.
     """
 
     model: Quantity
     hardware: Quantity
     uncounted: dict[str, int] = {}
     by_dtype: dict[str, float] = {}
+    masked: float = 0.0
 
 
 class MemoryPeaks(Struct):

@@ -22,8 +22,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 class FlopCount(NamedTuple):
     """FLOPs of a step as run.
 
-    `matrix` are those of matrix products, convolutions and attention: what HFU counts. `unmasked` also counts what
-    their kernels leave out because a mask forbids it, as MFU does (PaLM, appendix B). `total` adds element-wise ops,
+    `matrix` are those of matrix products, convolutions and attention. `unmasked` also counts what their kernels leave
+    out because a mask forbids it, as MFU and HFU do (PaLM, appendix B). `total` adds element-wise ops,
     reductions, normalisation and the optimizer to `matrix` by the conventions of docs/costing.md. `by_op` splits
     `total`; `matrix_by_op` splits `matrix` by op name, `matrix_by_operands` by that and the operands' dtype.
     `uncounted` are the calls of ops without a formula, or of which data decide how much they do.

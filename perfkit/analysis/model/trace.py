@@ -228,7 +228,8 @@ class RankTrace(Struct):
         clock_skew: of the device's clock against the CPU's; None where kernels begin after their launch.
         graphs: the replayed graphs, the longest first.
         memory: the account of the fullest GPU whose allocations were recorded, else of the CPU; None without any.
-        model_flops, hardware_flops: matrix FLOPs of a step, behind `mfu` and `hfu`.
+        model_flops, hardware_flops: matrix FLOPs of a step, behind `mfu` and `hfu`; the latter also counts
+            `masked_flops`, those of masked pairs that attention kernels skipped.
         flops_by_precision: `hardware_flops` by compute dtype, empty where unknown.
         matrix_unit, matrix_dtype: those of most of the matrix FLOPs, empty where unknown.
         replay: the replay error of the trace, and its critical path; None where nothing can be replayed.
@@ -291,6 +292,7 @@ class RankTrace(Struct):
     has_uncached_allocations: bool = False
     model_flops: Quantity = NOT_MEASURED
     hardware_flops: Quantity = NOT_MEASURED
+    masked_flops: float = 0.0
     matrix_unit: str = ""
     matrix_dtype: str = ""
     flops_by_precision: tuple[PrecisionFlops, ...] = ()

@@ -23,6 +23,7 @@ def sum_trace_flops(traces: Sequence[RankTrace], world_size: int) -> Flops:
     return Flops(
         model=_sum_ranks([_get_step_flops(trace, trace.model_flops) for trace in traces], world_size),
         hardware=_sum_ranks([_get_step_flops(trace, trace.hardware_flops) for trace in traces], world_size),
+        masked=sum(trace.masked_flops for trace in traces),
     )
 
 
@@ -174,6 +175,7 @@ def _count_flops(runs: VariantRuns, passes: PassResults, why: str) -> Flops:
     return Flops(
         model=sum_over_ranks((count.model for count in flops if count is not None), "FLOPs not counted: " + why),
         hardware=sum_over_ranks((count.hardware for count in flops if count is not None), "FLOPs not counted: " + why),
+        masked=sum(count.masked for count in flops if count is not None),
     )
 
 

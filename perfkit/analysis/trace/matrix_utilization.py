@@ -1,9 +1,9 @@
 """Utilization of a trace's device: matrix FLOPs of a step over the device's capacity in its time.
 
-MFU counts the FLOPs that forward and backward need by the convention of PaLM, appendix B: attention over all pairs of
-positions, masked ones too. HFU counts what ran: with recomputation, without pairs that a kernel skips. By convention
-both count matrix products alone, against the vendor's dense peak of the dtype that most of them have, or of the mix
-where that is fp32 (`perfkit.analysis.trace.roofline.flops_utilization`).
+MFU counts the FLOPs that forward and backward need, HFU also recomputation and the optimizer's products. By convention
+(PaLM, appendix B) both count attention over all pairs of positions, masked ones too, and matrix products alone, against
+the vendor's dense peak of the dtype that most of them have, or of the mix where that is fp32
+(`perfkit.analysis.trace.roofline.flops_utilization`).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from perfkit.analysis.trace.roofline.flops_utilization import Computed, compute_
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_inferred_items
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record import PHASES, Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.core.units import format_percent
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.devices.ceilings.ceiling import Ceiling
@@ -27,9 +27,12 @@ from perfkit.trace.ops.graph_replays import find_graph_replays
 # The least share of matrix kernel time with known FLOPs for a utilization.
 _LEAST_COVERED = 0.98
 
+_OPTIMIZER = PHASES.index("optimizer")
+
 
 class MatrixUtilization(NamedTuple):
-    """Matrix FLOPs of a step, required by forward and backward and as executed, and the utilizations.
+    """Matrix FLOPs of a step, required by forward and backward and as executed, and the utilizations. `masked_flops`
+    are those of masked pairs that attention kernels skipped.
 
     `computed` splits the FLOPs that ran by unit and by what they were computed in, `unit` and `dtype` are those of most
     of them; all empty where they are not known. `refuted` are the measured ceilings that the steps were faster than.
@@ -43,6 +46,7 @@ class MatrixUtilization(NamedTuple):
     dtype: str = ""
     computed: Mapping[Computed, float] = {}
     refuted: tuple[Ceiling, ...] = ()
+    masked_flops: float = 0.0
 
 
 def _make_unknown(reason: str) -> MatrixUtilization:
@@ -87,12 +91,13 @@ def compute_matrix_utilization(
     limit = sum_device_peaks(roofs, computed, np.unique(pieces.device[within & (matrix | pieces.computes)]).tolist())
     again = fill_inferred_items(np.append(pieces.ops.recomputed, False)[pieces.owner].astype(np.float64), pieces)
     ran = float(costs.flops[known].sum()) / count_parts(pieces)
-    needed = float((costs.unmasked_flops * (1 - again))[known].sum()) / count_parts(pieces)
+    required = (1 - again) * (pieces.phase != _OPTIMIZER)
+    needed = float((costs.unmasked_flops * required)[known].sum()) / count_parts(pieces)
+    masked = float((costs.unmasked_flops - costs.flops)[known].sum()) / count_parts(pieces)
     bound = AT_LEAST if some_lost or (costs.most_flops > costs.flops)[known].any() else ""
-    masked = bool((costs.unmasked_flops > costs.flops)[known].any())
-    convention = f"without recomputation; {UNMASKED}" if masked else "without recomputation"
+    convention = "of forward and backward without recomputation" + (f"; {UNMASKED}" if masked else "")
     model, hardware = _make_measurement(needed, convention, bound), _make_measurement(ran, "as executed", bound)
-    used = compute_utilization(Flops(model=model, hardware=hardware), step_s, limit)
+    used = compute_utilization(Flops(model=model, hardware=hardware, masked=masked), step_s, limit)
     return MatrixUtilization(
         model,
         hardware,
@@ -101,6 +106,7 @@ def compute_matrix_utilization(
         *max(computed, key=computed.__getitem__),
         computed,
         used.refuted,
+        masked,
     )
 
 

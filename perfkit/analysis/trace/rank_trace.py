@@ -205,6 +205,7 @@ def analyze_with_details(
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,
         hardware_flops=multiplied.hardware_flops,
+        masked_flops=multiplied.masked_flops,
         matrix_unit=multiplied.unit,
         matrix_dtype=multiplied.dtype,
         flops_by_precision=tuple(

@@ -1,13 +1,15 @@
 """Counts FLOPs of a step of an attached loop, once while it runs."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.live_flops import FlopCount, FlopCounter
 from perfkit.instruments.recording import Recording
 from perfkit.techniques.base.compile_facts import collect_compile_facts
@@ -22,17 +24,30 @@ class StepFlops(NamedTuple):
     by_operands: Mapping[tuple[str, str], float] = {}
 
 
-def count_step_flops(models: Mapping[str, nn.Module]) -> Recording[StepFlops]:
-    """Count the FLOPs of the next step of this rank: matrix products, convolutions and attention.
+class _ModelFlopCounter(FlopCounter):
+    """Counts ops outside of the optimizer's phase."""
+
+    def __init__(self, phases: PhaseMarks) -> None:
+        super().__init__()
+        self._phases = phases
+
+    def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
+        if self._phases.current != "optimizer":
+            super().called(call, cost, result)
+
+
+def count_step_flops(models: Mapping[str, nn.Module], phases: PhaseMarks) -> Recording[StepFlops]:
+    """Count the FLOPs of the next step of this rank, without its optimizers' own (Muon, Shampoo): matrix products,
+    convolutions and attention.
 
     Wants one step, or none where counting would change what runs or see only a part of it. Every op of the step takes
     tens of microseconds longer; what it computes stays the same to the bit. Recomputed activations count: with
-    checkpointing the MFU made of it is an HFU but for masked attention, which counts in full.
+    checkpointing the MFU made of it is too high by these.
     """
     reason = _explain_uncountable(models.values())
     if reason:
         return StepFlops(Unknown(reason=reason))
-    counter = FlopCounter()
+    counter = _ModelFlopCounter(phases)
     with counter:
         yield
     count = counter.build_count()
@@ -57,7 +72,7 @@ def _is_compiled(module: nn.Module) -> bool:
 def _build_quantity(count: FlopCount) -> Quantity:
     if not count.matrix:
         return Unknown(reason="no GEMM seen in a step: CUDA graphs and custom kernels do not report theirs")
-    source = "GEMMs, convolutions and attention of one step as run"
+    source = "GEMMs, convolutions and attention of one step as run, without optimizers"
     if count.uncounted:
         names = sorted(count.uncounted)
         source += f"; without {', '.join(names[:NAMED])}{' and others' if len(names) > NAMED else ''}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from perfkit.cost.calls.args import Args, UnmodeledError
 
-# The convention of MFU, in words.
+# The convention of MFU and HFU, in words.
 UNMASKED = "attention counts masked pairs too (PaLM, appendix B)"
 
 

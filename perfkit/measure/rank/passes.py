@@ -274,4 +274,12 @@ def _count_step(session: TrainingSession) -> None:
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
     computed = group_by_compute_dtype(count.matrix_by_operands, read_product_settings(state.device))
-    session.recorder.update(flops=Flops(model=model, hardware=hardware, uncounted=count.uncounted, by_dtype=computed))
+    session.recorder.update(
+        flops=Flops(
+            model=model,
+            hardware=hardware,
+            uncounted=count.uncounted,
+            by_dtype=computed,
+            masked=count.unmasked - count.matrix,
+        )
+    )

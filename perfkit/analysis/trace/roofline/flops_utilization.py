@@ -1,8 +1,9 @@
 """Model and hardware FLOPs utilization: the rate of a step over the device's peak.
 
-MFU (PaLM, appendix B) counts the FLOPs that the model's forward and backward need, HFU those that were executed,
-with recomputation. On a GPU the peak is, by convention, the vendor's dense matrix peak of the compute dtype; a
-CPU has no such figure, so it is the measured matrix ceiling for the number of threads of a rank.
+MFU (PaLM, appendix B) counts the FLOPs that the model's forward and backward need, HFU those of the step as run, with
+recomputation. Both count attention over all pairs of positions, also where kernels skip masked ones. On a GPU the peak
+is, by convention, the vendor's dense matrix peak of the compute dtype; a CPU has no such figure, so it is the measured
+matrix ceiling for the number of threads of a rank.
 
 Where most of a step's FLOPs have fp32 operands, its peak is that of the mix (`perfkit.devices.ceilings.mixed_peak`).
 """
@@ -19,6 +20,7 @@ from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling
 from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.core.units import format_percent
 from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.cost.kernels.fp32_products import MATMUL, resolve_compute_dtype
 from perfkit.devices.catalog.unit_names import get_unit_name
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind
@@ -109,8 +111,9 @@ def compute_utilization(flops: Flops, step_s: float | None, limit: PeakRate | Un
     What ran is counted exactly, so that a step which runs faster than its peak says that the peak is wrong, and neither
     is known. No tolerance: a peak that is exceeded by ever so little is no peak.
     """
-    model, hardware = _compute_share(flops.model, step_s, limit), _compute_share(flops.hardware, step_s, limit)
-    ran = model if isinstance(hardware, Unknown) else hardware
+    model, executed = _compute_share(flops.model, step_s, limit), _compute_share(flops.hardware, step_s, limit)
+    hardware = _compute_share(_add_masked(flops), step_s, limit)
+    ran = model if isinstance(executed, Unknown) else executed
     if _is_beyond_peak(ran):
         assert isinstance(limit, PeakRate)
         why = Unknown(reason=_explain_excess(limit))
@@ -119,13 +122,23 @@ def compute_utilization(flops: Flops, step_s: float | None, limit: PeakRate | Un
             why if isinstance(hardware, Measurement) else hardware,
             tuple(ceiling for ceiling in limit.ceilings if ceiling.kind == CeilingKind.MEASURED),
         )
-    return Utilization(Unknown(reason=_NOT_ALL_RAN) if _is_beyond_peak(model) else model, hardware)
+    shown = (Unknown(reason=_NOT_ALL_RAN) if _is_beyond_peak(share) else share for share in (model, hardware))
+    return Utilization(*shown)
 
 
 _NOT_ALL_RAN = (
-    "above the peak: MFU counts FLOPs by convention and fewer ran (masked attention pairs or unused gradients were "
-    "skipped); HFU counts executed FLOPs"
+    "above the peak: MFU and HFU count FLOPs by convention and fewer ran (masked attention pairs or unused gradients "
+    "were skipped)"
 )
+
+
+def _add_masked(flops: Flops) -> Quantity:
+    """The executed FLOPs with those of skipped masked pairs."""
+    if isinstance(flops.hardware, Unknown) or not flops.masked:
+        return flops.hardware
+    return replace(
+        flops.hardware, value=flops.hardware.value + flops.masked, source=f"{flops.hardware.source}; {UNMASKED}"
+    )
 
 
 def _is_beyond_peak(share: Quantity) -> bool:

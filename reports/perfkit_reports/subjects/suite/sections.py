@@ -9,7 +9,8 @@ from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.core import units
-from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, get_value, make_measurement
+from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
+from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.charts import curves, step_times
@@ -125,13 +126,10 @@ def _drop_timelines(analysis: Analysis) -> Analysis:
 
 def _describe_utilization(analysis: Analysis) -> Iterator[str]:
     """Explain MFU and HFU, if both are shown."""
-    yield "MFU counts model FLOPs; HFU also counts recomputed FLOPs."
-    pairs = ((get_value(variant.model_flops), get_value(variant.hardware_flops)) for variant in analysis.variants)
-    if any(model is not None and run is not None and run < model for model, run in pairs):
-        yield (
-            "MFU counts all position pairs in attention. Causal attention kernels skip masked pairs, so HFU is below "
-            "MFU."
-        )
+    yield "MFU counts forward and backward; HFU also counts recomputation and the optimizer."
+    known = [share for variant in analysis.variants for share in (variant.mfu, variant.hfu)]
+    if any(isinstance(share, Measurement) and UNMASKED in share.source for share in known):
+        yield "MFU and HFU count all position pairs in attention; executed FLOPs leave out masked pairs."
 
 
 def build_peaks(analysis: Analysis) -> Iterator[Text]:

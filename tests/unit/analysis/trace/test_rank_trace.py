@@ -21,7 +21,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.work_analysis import analyze_work
-from perfkit.core.record import Measurement, Unknown
+from perfkit.core.record import PHASES, Measurement, Unknown
 from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.trace.model import Trace
@@ -280,6 +280,14 @@ def test_utilization_counts_matrix_flops_and_leaves_recomputation_out_of_mfu(tmp
     assert result.recompute is not None
     assert (result.recompute.ops, result.recompute.flops) == (0.5, 1e6)
     assert result.recompute.seconds == pytest.approx(15e-6)
+
+
+def test_utilization_of_the_model_leaves_the_optimizers_products_out(tmp_path: Path) -> None:
+    ops = read_ops(read(tmp_path, EVENTS))
+    result = analyze_ops(replace(ops, kernel_phase=np.full_like(ops.kernel_phase, PHASES.index("optimizer"))), CEILINGS)
+    assert isinstance(result.mfu, Measurement)
+    assert isinstance(result.hfu, Measurement)
+    assert (result.mfu.value, result.hfu.value) == (0.0, pytest.approx(1e6 / (102.5e-6 * 2e11)))
 
 
 def test_a_product_whose_flops_are_not_known_leaves_utilization_unknown(tmp_path: Path) -> None:

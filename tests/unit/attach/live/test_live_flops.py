@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.attach.live.step_flops import count_step_flops
+from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.core.record import Measurement, Unknown
 from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.recording import drive_recording
@@ -41,7 +42,7 @@ def losses(model: nn.Module, steps: int, counting: bool) -> list[float]:
 
     for index in range(steps):
         if counting and index == 2:
-            drive_recording(count_step_flops({"": model}), step, index)
+            drive_recording(count_step_flops({"": model}, PhaseMarks()), step, index)
         else:
             step(index)
     return found
@@ -62,14 +63,31 @@ def test_what_is_counted_is_what_the_step_does() -> None:
 
     with FlopCounterMode(display=False) as reference:
         step()
-    found = drive_recording(count_step_flops({"": model}), step, 0).total
+    found = drive_recording(count_step_flops({"": model}, PhaseMarks()), step, 0).total
     assert isinstance(found, Measurement)
     assert found.value == reference.get_total_flops() == count_flops(step).matrix
     assert found.unit == "FLOP"
 
 
+def test_products_of_the_optimizer_are_not_the_models() -> None:
+    model, marks = nn.Linear(24, 16, bias=False), PhaseMarks()
+    x, factor = torch.randn(10, 24), torch.randn(16, 16)
+
+    def step(index: int = 0) -> None:
+        model(x).sum().backward()
+        marks.enter("optimizer")
+        with torch.no_grad():
+            model.weight -= factor @ model.weight  # 2 * 16 * 16 * 24 FLOPs, as an orthogonalization does
+        marks.leave("optimizer")
+
+    found = drive_recording(count_step_flops({"": model}, marks), step, 0)
+    assert isinstance(found.total, Measurement)
+    assert found.total.value == 2 * (2 * 10 * 24 * 16)  # forward, and the weight's gradient
+    assert sum(found.by_operands.values()) == found.total.value
+
+
 def test_a_count_that_is_given_up_leaves_nothing_behind() -> None:
-    count = count_step_flops({"": mlp()})
+    count = count_step_flops({"": mlp()}, PhaseMarks())
     next(count)
     count.close()
     assert torch.utils._python_dispatch._get_current_dispatch_mode_stack() == []
@@ -81,7 +99,7 @@ def reason(model: nn.Module) -> str:
     def step(index: int) -> None:
         raise AssertionError("a step was wanted")
 
-    found = drive_recording(count_step_flops({"": model}), step, 0).total
+    found = drive_recording(count_step_flops({"": model}, PhaseMarks()), step, 0).total
     assert isinstance(found, Unknown)
     return found.reason
 
@@ -111,7 +129,7 @@ def test_data_parallel_threads_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_step_without_products_is_not_zero() -> None:
-    found = drive_recording(count_step_flops({"": mlp()}), lambda index: None, 0).total
+    found = drive_recording(count_step_flops({"": mlp()}, PhaseMarks()), lambda index: None, 0).total
     assert isinstance(found, Unknown)
     assert "no GEMM" in found.reason
 
@@ -121,7 +139,7 @@ def test_ops_without_a_formula_are_named() -> None:
         torch.mm(torch.ones(2, 2), torch.ones(2, 2))
         torch.special.bessel_j1(torch.ones(3))
 
-    found = drive_recording(count_step_flops({"": mlp()}), step, 0).total
+    found = drive_recording(count_step_flops({"": mlp()}, PhaseMarks()), step, 0).total
     assert isinstance(found, Measurement)
     assert found.value == 16
     assert "without aten::special_bessel_j1" in found.source

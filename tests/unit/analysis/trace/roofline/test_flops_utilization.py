@@ -168,6 +168,14 @@ def test_flops_that_only_a_convention_counts_refute_nothing() -> None:
     assert found.refuted == ()
 
 
+def test_skipped_pairs_count_in_both_utilizations_and_refute_nothing() -> None:
+    limit = find_peak(build_roofs(CEILINGS, ENVIRONMENT), "fp32", 1)
+    causal = Flops(model=counted(0.6e10), hardware=counted(0.4e10), masked=0.3e10)
+    assert shares(compute_utilization(causal, 0.1, limit)) == (pytest.approx(0.6), pytest.approx(0.7))
+    beyond = compute_utilization(Flops(model=counted(0.6e10), hardware=counted(0.9e10), masked=0.3e10), 0.1, limit)
+    assert (shares(beyond), beyond.refuted) == ((pytest.approx(0.6), None), ())
+
+
 def test_a_refuted_ceiling_is_no_peak_for_anyone() -> None:
     limit = find_peak(build_roofs(CEILINGS, ENVIRONMENT), "fp32", 1)
     assert isinstance(limit, PeakRate)

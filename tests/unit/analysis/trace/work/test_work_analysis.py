@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.core.record import Measurement, Unknown
+from perfkit.core.record import Measurement, Unknown, get_value
 from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.cost.kernels.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
@@ -86,9 +86,11 @@ def test_causal_attention_on_the_roofline_and_in_both_utilizations(tmp_path: Pat
     assert isinstance(found.mfu, Measurement)
     assert isinstance(found.hfu, Measurement)
     assert found.mfu.value == pytest.approx(all_pairs / PEAK / found.step_s)
-    assert found.hfu.value == pytest.approx(found.mfu.value * 0.5005)
+    assert found.hfu.value == found.mfu.value
+    assert get_value(found.hardware_flops) == pytest.approx(row.flops)
+    assert found.masked_flops == pytest.approx(all_pairs - row.flops)
     assert "PaLM, appendix B" in found.mfu.source
-    assert "PaLM" not in found.hfu.source
+    assert "PaLM, appendix B" in found.hfu.source
 
 
 PACKED = (((100, 8, 64), BF16),) * 3

@@ -9,6 +9,8 @@ from rich.console import Console
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
+from perfkit.core.record import Measurement
+from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
@@ -265,10 +267,11 @@ def test_a_step_without_an_interval_has_no_error_bar(realistic: Analysis) -> Non
     assert bars[1]["array"][0] == pytest.approx(16508 / 0.985 - 16508, rel=1e-3)
 
 
-def test_hfu_below_mfu_says_why(realistic: Analysis) -> None:
+def test_masked_pairs_are_named_where_they_count(realistic: Analysis) -> None:
     first = realistic.variants[0]
-    causal = msgspec.structs.replace(first, model_flops=known(8e9, "FLOP"), hardware_flops=known(7.6e9, "FLOP"))
+    assert isinstance(first.hfu, Measurement)
+    causal = msgspec.structs.replace(first, hfu=msgspec.structs.replace(first.hfu, source=f"one step; {UNMASKED}"))
     for variant, told in ((causal, True), (first, False)):
         table = blocks(build_document(msgspec.structs.replace(realistic, variants=(variant,))))["variants"]
         assert isinstance(table, Table)
-        assert ("HFU is below" in table.caption) == told
+        assert ("masked pairs" in table.caption) == told
