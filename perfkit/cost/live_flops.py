@@ -15,6 +15,7 @@ from perfkit.cost.calls.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorA
 from perfkit.cost.formula_table import cost_op
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.cost.formulas.free_ops import get_free_cost
+from perfkit.cost.live_sparse_products import cost_sparse_product, is_sparse
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
@@ -97,7 +98,8 @@ class CostingMode(TorchDispatchMode):
         call, cost = OpCall(name, ()), get_free_cost(name)
         if cost is None:
             call = OpCall(name, _record_arguments(func, args, kwargs))
-            cost = cost_op(call)
+            stored = FakeTensor not in types and any(map(is_sparse, args))
+            cost = cost_sparse_product(name, args) if stored else cost_op(call)
         if cost is None and func._can_decompose():
             with self:
                 result = func.decompose(*args, **kwargs)

@@ -29,8 +29,9 @@ _SPLIT_ON_SOME_DEVICES = frozenset({"aten::_fused_rms_norm"})
 _DEEPEST = 1000
 
 
-# Work on tensors whose shape does not show their contents.
-_OF_SPARSE = OpCost(flops=None, bytes=None, unit=ComputeUnit.MATRIX, dtype="", source="sparse operands")
+# Work on tensors whose shape does not show how many elements they store: no GEMM, and of unknown cost.
+SPARSE_OPERANDS = "sparse operands"
+_OF_SPARSE = OpCost(flops=None, bytes=None, unit=ComputeUnit.VECTOR, dtype="", source=SPARSE_OPERANDS)
 
 
 class OpRole(IntEnum):

@@ -29,7 +29,7 @@ from perfkit.cost.kernels.gemm_kernel import is_helper_kernel
 from perfkit.cost.kernels.gemm_tile import has_grid_of_threads, has_whole_tiles, parse_tile
 from perfkit.cost.op_class import classify_op
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.ops.cost_ops import CostedCall
+from perfkit.trace.ops.cost_ops import SPARSE_OPERANDS, CostedCall
 
 # Programs have some hundred at most; those with sizes that change from step to step have many.
 MOST_ROWS = 2000
@@ -48,7 +48,7 @@ def build_product_rows(
     """Build the rows, largest savings first; `units` are the multiprocessors of each device."""
     work = engine.pieces
     nothing = np.full(len(work), NONE, np.int8)
-    wanted = np.asarray([*(classify_op(call.call.name) in _PRODUCTS for call in work.ops.calls), False])
+    wanted = np.asarray([*(_is_product(call) for call in work.ops.calls), False])
     chosen = wanted[work.call] & engine.within & work.is_kind(WorkKind.WORK)
     if not chosen.any():
         return WorkTable((), nothing), WorkTable((), nothing)
@@ -77,6 +77,10 @@ def build_product_rows(
         else:
             attentions += [(row, its) for row in (_build_attention_row(of),) if row is not None]
     return _build_table(gemms, groups), _build_table(attentions, groups)
+
+
+def _is_product(call: CostedCall) -> bool:
+    return call.cost.source != SPARSE_OPERANDS and classify_op(call.call.name) in _PRODUCTS
 
 
 def _build_table(rows_and_groups: list[tuple[Row, Ints]], groups: RowGroups) -> WorkTable[Row]:

@@ -23,7 +23,7 @@ from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops.cost_ops import CostedCall
+from perfkit.trace.ops.cost_ops import SPARSE_OPERANDS, CostedCall
 
 Floats = NDArray[np.float64]
 Precision = tuple[ComputeUnit, str]  # the unit and the dtype of the operands that select a peak
@@ -121,8 +121,9 @@ def compute_item_costs(
     matrix_call = np.asarray([*(call.cost.unit == ComputeUnit.MATRIX for call in ops.calls), False])[pieces.call]
     estimated = np.asarray([*(call.cost.source == RECORDED_INPUTS for call in ops.calls), False])[pieces.call]
     estimated &= ~counted & ~np.isnan(moved)
-    # Also where the name shows no precision: a GEMM without FLOPs is still a GEMM.
-    unknown_call = uncosted | np.isnan(flops)
+    # Also where the name shows no precision: a GEMM without FLOPs is still a GEMM. Products of sparse tensors are none.
+    sparse = np.asarray([*(call.cost.source == SPARSE_OPERANDS for call in ops.calls), False])[pieces.call]
+    unknown_call = uncosted | (np.isnan(flops) & ~sparse)
     is_matrix = matrix_call | (unknown_call & pieces.on_device & mark_named(ops.trace, pieces.event, is_matrix_kernel))
     more_flops, more_bytes, unmasked = (np.where(counted, 1.0, ratio) for ratio in _compute_ratios(pieces, own))
     return WorkItemCosts(

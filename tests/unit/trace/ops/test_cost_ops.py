@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from perfkit.cost.calls.op_call import ComputeUnit
+from perfkit.trace.ops.cost_ops import SPARSE_OPERANDS
 from perfkit.trace.ops.ops import OpRole
 from tests.fixtures.trace_events import Event, event, inputs, kernel, launch, ops_of, work_ns
 
@@ -62,7 +64,8 @@ def test_a_product_of_a_sparse_tensor_is_work_of_unknown_cost_with_all_that_it_c
     assert ops.role.tolist() == [OpRole.COSTED, OpRole.INSIDE]
     assert work_ns(ops)[0] == 100_000
     (costed,) = ops.calls
-    assert (costed.cost.flops, costed.cost.bytes, costed.cost.source) == (None, None, "sparse operands")
+    assert (costed.cost.flops, costed.cost.bytes, costed.cost.source) == (None, None, SPARSE_OPERANDS)
+    assert costed.cost.unit is ComputeUnit.VECTOR
 
 
 def test_tensors_in_the_layout_of_onednn_are_dense(tmp_path: Path) -> None:

@@ -93,6 +93,19 @@ def test_causal_attention_on_the_roofline_and_in_both_utilizations(tmp_path: Pat
     assert "PaLM, appendix B" in found.hfu.source
 
 
+def test_a_sparse_product_is_no_gemm_of_unknown_flops(tmp_path: Path) -> None:
+    adjacency = call("aten::mm", 10, 20, ((900, 900), "float"), ((900, 40), "float"))
+    adjacency["args"]["Input Strides"][0] = []
+    dense = call("aten::mm", 60, 10, ((900, 40), "float"), ((40, 8), "float"))
+    found = analysed(
+        tmp_path,
+        *(adjacency, launch(1, 15), kernel("cusparse::csrmm_gemm_kernel", 1, 20, 30)),
+        *(dense, launch(2, 65), kernel("ampere_sgemm_32x32_tn", 2, 70, 10)),
+    )
+    assert get_value(found.model_flops) == pytest.approx(2 * 900 * 40 * 8)
+    assert [row.flops for row in found.gemms] == [2 * 900 * 40 * 8]
+
+
 PACKED = (((100, 8, 64), BF16),) * 3
 OFFSETS = ((5,), "int")
 LEAST, MOST = 4 * 64 * 8 * 4 * 25 * 26 // 2, 4 * 64 * 8 * (2 * 40 * 41 // 2 + 20 * 21 // 2)
