@@ -15,6 +15,7 @@ from perfkit.attach.host.torch_log_level import log_errors_only
 from perfkit.attach.live.live_watch import LiveWatch
 from perfkit.attach.live.step_flops import StepFlops, count_step_flops
 from perfkit.attach.live.trace_triggers import TraceTriggers
+from perfkit.attach.loop.evaluation_modules import find_evaluation_modules
 from perfkit.attach.loop.loop_hooks import LoopHooks
 from perfkit.attach.loop.loop_stacks import sample_loop_stacks
 from perfkit.attach.loop.step_timing import time_loop_steps
@@ -190,24 +191,36 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     warmup = recording.warmup
     loop = session.loop
     loop.called.clear()
+    loop.untrained = set()
     hooks.listen(_list_modules(session.roots, _DEEPEST))
     narrowed = False
     while len(warmup) < most and not recording.steady:
         narrowed = narrowed or _narrow_modules(session, hooks)
         yield from time_loop_steps(loop, session.trained.device, 1, warmup)
         recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
-    if not narrowed and not _narrow_modules(session, hooks):
-        hooks.listen(session.roots)
+    if not narrowed:
+        _narrow_modules(session, hooks)
+    listened = _list_called_modules(session)
+    others = find_evaluation_modules(listened)
+    loop.untrained = set(map(id, others))
+    hooks.listen([*listened, *others])
 
 
 def _narrow_modules(session: LoopSession, hooks: LoopHooks) -> bool:
     """Listen to no more modules than the program calls itself; False where it has called none yet."""
     if not session.loop.called:
         return False
-    called = [module for module in _list_modules(session.roots, _DEEPEST) if id(module) in session.loop.called]
-    hooks.listen(list(dict.fromkeys([*session.roots, *called])))
+    listened = _list_called_modules(session)
+    hooks.listen(listened)
+    called = [module for module in listened if id(module) in session.loop.called]
     session.loop.largest = max(called, key=_count_parameters, default=None)
     return True
+
+
+def _list_called_modules(session: LoopSession) -> list[nn.Module]:
+    """The outermost modules, and those that the program has called itself."""
+    called = [module for module in _list_modules(session.roots, _DEEPEST) if id(module) in session.loop.called]
+    return list(dict.fromkeys([*session.roots, *called]))
 
 
 def _list_modules(roots: Iterable[nn.Module], depth: int) -> list[nn.Module]:

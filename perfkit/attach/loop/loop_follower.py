@@ -20,11 +20,12 @@ from perfkit.attach.loop.step_units import find_batch_tensor, get_leading_size
 @dataclass(slots=True)
 class StepCounts:
     """What was counted since the step before ended. `evaluations` are forward passes in evaluation mode without
-    gradients; `captures` are boundaries that were passed over since a CUDA graph was being captured; `data_wait_ns` is
-    the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples; `given` are the
-    samples that the largest model was called with. Of its calls `again` were with what it had been called with in this
-    step before, which counts once; `closures` were more than the first within one step of an optimizer, on what may be
-    the same samples; and `single` were with vectors, each of which may be one sample."""
+    gradients, and of modules that training does not call those in that mode or without gradients; `captures` are
+    boundaries that were passed over since a CUDA graph was being captured; `data_wait_ns` is the time in which the loop
+    waited for DataLoaders, over `fetches` batches of `fetched` samples; `given` are the samples that the largest model
+    was called with. Of its calls `again` were with what it had been called with in this step before, which counts once;
+    `closures` were more than the first within one step of an optimizer, on what may be the same samples; and `single`
+    were with vectors, each of which may be one sample."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -53,6 +54,7 @@ class LoopFollower:
         fetches: whether a DataLoader was ever asked for a batch.
         heard: whether a module that is listened to was called since `heard` was cleared.
         called: the identities of the modules that were.
+        untrained: the identities of the modules that are listened to for evaluations alone.
         largest: the module whose calls tell how many samples a step has.
         passes: the backward passes of a loop in which no optimizer has stepped.
         within: called before each forward and backward pass, in the middle of a step.
@@ -69,6 +71,7 @@ class LoopFollower:
         self._optimizers: dict[int, weakref.ref[Optimizer]] = {}
         self.heard = False
         self.called: set[int] = set()
+        self.untrained: set[int] = set()
         self.by_hand = False
         self.autocast: torch.dtype | None = None
         self.device = "cpu"
@@ -118,6 +121,7 @@ class LoopFollower:
         self._inputs.clear()
         self.passes.let_go()
         self.largest = None
+        self.untrained = set()
 
     def settle(self) -> None:
         """A step whose optimizer has stepped ends now: nothing follows."""
@@ -172,12 +176,17 @@ class LoopFollower:
         return not (self.by_hand or self._optimizers or self._stepping or self.finder.every is not None)
 
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        trains, records = module.training, torch.is_grad_enabled()
+        other = id(module) in self.untrained
+        if other and trains and records:
+            return
         if self._ending:
             self._end_step()
         self.within()
-        self.heard = True
-        self.called.add(id(module))
-        if not module.training and not torch.is_grad_enabled():
+        if not other:
+            self.heard = True
+            self.called.add(id(module))
+        if other or not (trains or records):
             self.counts.evaluations += 1
             return
         self.counts.forwards += 1

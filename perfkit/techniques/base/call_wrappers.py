@@ -1,6 +1,7 @@
 """Wraps the calls of a module, in a way that its copies, pickles and compiled forms know nothing of."""
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,29 +15,37 @@ Call = Callable[..., Any]
 
 
 class _CallWrapper(functools.partial[Any]):
-    """Is called for a module. In copies of a module's attributes that torch does not make it is None, as before."""
+    """Is called for a module. In copies of a module's attributes that torch does not make it is None, as before.
+
+    `before` is what it stands for; None for a module's usual call.
+    """
+
+    before: Call | None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
 
 
 def wrap_calls(module: nn.Module, wrapped: Callable[[Call], Call]) -> Callable[[], None]:
-    """Have every call of `module` be one of `wrapped(original call)`; returns what takes it away again."""
+    """Have every call of `module` be one of `wrapped(original call)`; returns what takes it away again, and keeps no
+    module alive."""
     # Not via its attributes: wrappers and scripted modules forward these to what they hold.
     attributes = module.__dict__
     before = attributes.get(_CALL)
     standing = _CallWrapper(wrapped(module._call_impl if before is None else before))
-
-    def take_away() -> None:
-        if attributes.get(_CALL) is not standing:  # the module was compiled in place since
-            return
-        if before is None:
-            del attributes[_CALL]
-        else:
-            attributes[_CALL] = before
-
+    standing.before = before
     attributes[_CALL] = standing
-    return take_away
+    return functools.partial(_take_away, weakref.ref(module), weakref.ref(standing))
+
+
+def _take_away(module: weakref.ref[nn.Module], wrapper: weakref.ref[_CallWrapper]) -> None:
+    standing, wrapped = wrapper(), module()
+    if standing is None or wrapped is None or wrapped.__dict__.get(_CALL) is not standing:  # compiled in place since
+        return
+    if standing.before is None:
+        del wrapped.__dict__[_CALL]
+    else:
+        wrapped.__dict__[_CALL] = standing.before
 
 
 def is_compiled_in_place(module: nn.Module) -> bool:

@@ -188,7 +188,11 @@ def test_all_modules_are_listened_to_until_it_is_known_which_are_called(
     driven = Driven(tmp_path / "run", monkeypatch, warmup=9, max_warmup=9)
     inner = driven.model[0]
     driven.run(called=inner)
-    assert driven.hooks.listened == [(driven.model, inner, inner[0]), (driven.model, inner)]  # type: ignore[index]
+    assert driven.hooks.listened == [
+        (driven.model, inner, inner[0]),
+        (driven.model, inner),
+        (driven.model, inner, inner[0]),
+    ]  # type: ignore[index]
     assert driven.loop.largest is inner
 
 
@@ -197,7 +201,7 @@ def test_where_no_module_is_ever_called(tmp_path: Path, monkeypatch: pytest.Monk
     driven = Driven(tmp_path / "run", monkeypatch, warmup=12, max_warmup=12)
     driven.run()
     inner = driven.model[0]
-    assert driven.hooks.listened == [(driven.model, inner, inner[0]), (driven.model,)]  # type: ignore[index]
+    assert driven.hooks.listened == [(driven.model, inner, inner[0]), (driven.model, inner, inner[0])]  # type: ignore[index]
     assert driven.loop.largest is None
 
 

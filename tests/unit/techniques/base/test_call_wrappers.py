@@ -1,7 +1,9 @@
 """Being around the calls of a module."""
 
 import copy
+import gc
 import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +25,15 @@ class Around:
             return original(*args, **kwargs)
 
         return counted
+
+
+def test_no_module_is_kept_alive() -> None:
+    module = nn.Linear(3, 3)
+    freed, take_away = weakref.ref(module), wrap_calls(module, Around())
+    del module
+    gc.collect()
+    assert freed() is None
+    take_away()
 
 
 def test_every_call_passes_until_it_is_taken_away() -> None:
