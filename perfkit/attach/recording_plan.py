@@ -111,7 +111,7 @@ def watch_loop(
     while True:
         yield
         counts, now = loop.take(), time.perf_counter_ns()
-        if counts.captures or (counts.evaluations and not evaluating):
+        if counts.captures or counts.new_models or (counts.evaluations and not evaluating):
             watch.skip(now)
         else:
             watch.step(now, counts.data_wait_ns if loop.fetches else None)

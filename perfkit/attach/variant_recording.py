@@ -100,6 +100,10 @@ class VariantRecording:
         self._window: EnergyWindow | None = None
         self._energy = _NOT_TIMED
 
+    def follow_model(self, trained: TrainedModels) -> None:
+        """Go on with `trained`, which has taken the place of what was trained before."""
+        self._trained = trained
+
     def let_go(self, nothing: TrainedModels) -> None:
         """Release the trained model: everything is written."""
         self._trained = nothing
@@ -185,10 +189,15 @@ class VariantRecording:
             return
         torch.cuda.synchronize(self._trained.device)
         if len(self.series.list_training_steps()) < steps:
-            captured = any(count.captures for count in self.series.counts)
-            self._energy = make_unknown_energy(
-                f"{'a CUDA graph was captured' if captured else 'an evaluation ran'} during the timed steps"
+            counts = self.series.counts
+            event = (
+                "a CUDA graph was captured"
+                if any(count.captures for count in counts)
+                else "a new model was built"
+                if any(count.new_models for count in counts)
+                else "an evaluation ran"
             )
+            self._energy = make_unknown_energy(f"{event} during the timed steps")
         else:
             self._energy = self._window.close(steps, ENERGY_REMEDY)
 

@@ -18,6 +18,7 @@ from perfkit.attach.host.profiler_turn import ProfilerTaken
 from perfkit.attach.host.run_folder import remove_unused
 from perfkit.attach.host.run_report import send_report, wait_for_ranks, write_report
 from perfkit.attach.host.thread_end import ThreadEnd
+from perfkit.attach.loop.evaluation_modules import find_evaluation_modules
 from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop.loop_hooks import LoopHooks, is_in_backward
 from perfkit.attach.loop.phase_marks import follow_marks
@@ -69,6 +70,7 @@ class LoopWatcher:
         self._deliveries: tuple[Delivery, ...] = ()
         self._program: Recording[None] | None = None
         self._searches = -1
+        self._began = 0  # the step at which recording began, or began anew
         self._unfinished = False  # the loop's thread ended while there was more to record
         self._thread_end = ThreadEnd()
 
@@ -108,7 +110,7 @@ class LoopWatcher:
         status = RunStatus.OK if error is None or regular else classify_error(error)
         reason = "" if error is None or regular else format_first_line(error)
         if unfinished and regular and recording.recorder.record.status != RunStatus.OK:  # else but stacks are missing
-            recording.warnings.append(recording.waiting or _explain_missing(session, recording))
+            recording.warnings.append(recording.waiting or _explain_missing(session, recording, self._began))
         text = "" if error is None or regular else format_traceback(TracebackException.from_exception(error))
         if session.watch is not None:
             session.watch.close(reason or "the loop ended")
@@ -140,7 +142,10 @@ class LoopWatcher:
             return
         session.unmark_step()
         session.steps += 1
-        self._restart_program(session.main or self._open_recording())
+        recording = session.main or self._open_recording()
+        if session.loop.has_new_model:
+            self._follow_new_model(recording)
+        self._restart_program(recording)
         if self._program is not None and self._resume_program(self._program, None):
             session.mark_step()
 
@@ -193,6 +198,7 @@ class LoopWatcher:
             return
         if self._program is None or not (recording.instrumented_s or session.watch):
             self._close_program()
+            self._began = session.steps
             recording.reset_recording(session.look())
             self._program = self._run_passes(recording)
             if threading.current_thread() is not threading.main_thread():
@@ -201,6 +207,19 @@ class LoopWatcher:
             text = "an optimizer stepped for the first time while steps were recorded"
             recording.warnings.append(make_note("recording.new_optimizer", text))
         self._searches = searches
+
+    def _follow_new_model(self, recording: VariantRecording) -> None:
+        """Go on recording with the model that has taken the place of another."""
+        session = self.session
+        if session.profiler.ours:
+            text = "an optimizer stepped for the first time while steps were recorded"
+            recording.warnings.append(make_note("recording.new_optimizer", text))
+        recording.follow_model(session.look())
+        others = find_evaluation_modules(session.roots)
+        session.loop.has_new_model = False
+        session.loop.untrained = set(map(id, others))
+        session.loop.largest = next(iter(session.roots), None)
+        self._hooks.listen([*session.roots, *others])
 
     def _run_passes(self, recording: VariantRecording) -> Recording[None]:
         yield from record_passes(self.session, recording, self._hooks)
@@ -249,14 +268,15 @@ def _is_regular(error: BaseException) -> bool:
     return (isinstance(error, SystemExit) and error.code in (None, 0)) or isinstance(error, GeneratorExit)
 
 
-def _explain_missing(session: LoopSession, recording: VariantRecording) -> Note:
+def _explain_missing(session: LoopSession, recording: VariantRecording, began: int) -> Note:
     missing = [instrument for instrument in ("trace", "memory") if not recording.instrumented_s.get(instrument)]
     missing = [instrument for instrument in missing if getattr(session.schedule, instrument)]
     if len(recording.series) < session.schedule.timed:
         missing.insert(0, f"{session.schedule.timed - len(recording.series)} of the timed steps")
     what = ", ".join(missing) or "the last recording"
+    restarted = f", {session.steps - began} after another optimizer restarted the recording" if began > 1 else ""
     text = (
-        f"the loop ended after {session.steps} steps, before all was recorded ({what} missing); record fewer "
-        "steps (--warmup, --timed, --trace, --memory) or train for longer"
+        f"the loop ended after {session.steps} detected steps{restarted}, before all was recorded ({what} missing); "
+        "record fewer steps (--warmup, --timed, --trace, --memory) or train for longer"
     )
     return make_note("recording.loop_ended", text, steps=session.steps)

@@ -21,16 +21,17 @@ from perfkit.attach.loop.step_units import find_batch_tensor, get_leading_size
 class StepCounts:
     """What was counted since the step before ended. `evaluations` are forward passes in evaluation mode without
     gradients, and of modules that training does not call those in that mode or without gradients; `captures` are
-    boundaries that were passed over since a CUDA graph was being captured; `data_wait_ns` is the time in which the loop
-    waited for DataLoaders, over `fetches` batches of `fetched` samples; `given` are the samples that the largest model
-    was called with. Of its calls `again` were with what it had been called with in this step before, which counts once;
-    `closures` were more than the first within one step of an optimizer, on what may be the same samples; and `single`
-    were with vectors, each of which may be one sample."""
+    boundaries that were passed over since a CUDA graph was being captured; `new_models` took the place of others;
+    `data_wait_ns` is the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples;
+    `given` are the samples that the largest model was called with. Of its calls `again` were with what it had been
+    called with in this step before, which counts once; `closures` were more than the first within one step of an
+    optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample."""
 
     optimizer_steps: int = 0
     forwards: int = 0
     evaluations: int = 0
     captures: int = 0
+    new_models: int = 0
     backwards: int = 0
     fetches: int = 0
     data_wait_ns: int = 0
@@ -57,6 +58,8 @@ class LoopFollower:
         untrained: the identities of the modules that are listened to for evaluations alone.
         largest: the module whose calls tell how many samples a step has.
         passes: the backward passes of a loop in which no optimizer has stepped.
+        has_new_model: whether a model with an optimizer of its own has taken the place of another (folds, a sweep);
+            whoever looks at what is trained clears it.
         within: called before each forward and backward pass, in the middle of a step.
         autocast: the dtype that the last training forward pass was autocast to on `device`, None for none.
     """
@@ -68,7 +71,10 @@ class LoopFollower:
         self.phases = PhaseMarks()
         self.passes = BackwardPasses()
         self.counts = StepCounts()
+        self.has_new_model = False
         self._optimizers: dict[int, weakref.ref[Optimizer]] = {}
+        self._replaced: dict[int, weakref.ref[Optimizer]] = {}
+        self._replaceable = True
         self.heard = False
         self.called: set[int] = set()
         self.untrained: set[int] = set()
@@ -100,6 +106,23 @@ class LoopFollower:
             self._optimizers.pop(id(optimizer), None)  # one that was freed, and had the same address
             self._optimizers = {id(kept): weakref.ref(kept) for kept in (*self.optimizers, optimizer)}
 
+    def _replace_optimizer(self, optimizer: Optimizer) -> None:
+        """Let a new optimizer take the place of one that is alike and trains other tensors, until that one steps again:
+        then both are part of the loop, and none is replaced any more."""
+        number = id(optimizer)
+        before = self._replaced.pop(number, None)
+        if before is not None and before() is optimizer:
+            self._replaceable = False
+            self.finder.restart([*map(id, self.optimizers), number])
+        known = self._optimizers.get(number)
+        if not self._replaceable or (known is not None and known() is optimizer):
+            return
+        old = next((other for other in self.optimizers if _is_successor(optimizer, other)), None)
+        if old is not None and self.finder.replace(id(old), number):
+            self._replaced[id(old)] = self._optimizers.pop(id(old))
+            self.has_new_model = True
+            self.counts.new_models += 1
+
     def take(self) -> StepCounts:
         """The counts of the step that has ended, which begin anew."""
         counts, self.counts = self.counts, StepCounts()
@@ -118,6 +141,7 @@ class LoopFollower:
     def let_go(self) -> None:
         """Stop following: release everything of the program."""
         self._optimizers.clear()
+        self._replaced.clear()
         self._inputs.clear()
         self.passes.let_go()
         self.largest = None
@@ -221,6 +245,7 @@ class LoopFollower:
         self.phases.leave("optimizer")
         self.counts.optimizer_steps += 1
         self.passes.let_go()
+        self._replace_optimizer(optimizer)
         self.add_optimizer(optimizer)
         if self.finder.is_step_end(id(optimizer)) and not self.by_hand:
             # Within a backward pass no profiler may begin or end: autograd restores what its threads had before.
@@ -233,6 +258,18 @@ class LoopFollower:
         self._ending = False
         self.phases.end()
         self._on_step()
+
+
+def _is_successor(optimizer: Optimizer, other: Optimizer) -> bool:
+    """True if both are of one class and update other tensors of the same shapes."""
+    if type(optimizer) is not type(other):
+        return False
+    own, others = _list_parameters(optimizer), _list_parameters(other)
+    return [each.shape for each in own] == [each.shape for each in others] and not {*map(id, own)} & {*map(id, others)}
+
+
+def _list_parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _do_nothing() -> None:

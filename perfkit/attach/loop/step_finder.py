@@ -49,6 +49,21 @@ class StepFinder:
                 self._choose_last()
         return self._record_end(optimizer == self.last)
 
+    def replace(self, old: int, new: int) -> bool:
+        """Let `new` take the place of `old`; returns False where there is none, since it is not counted."""
+        if old not in self._counts or self.every is not None:
+            return False
+        self._counts = {new if each == old else each: count for each, count in self._counts.items()}
+        self._since = {new if each == old else each for each in self._since}
+        self._new.pop(new, None)
+        self.last = new if self.last == old else self.last
+        return True
+
+    def restart(self, among: list[int]) -> None:
+        """Search anew, among these optimizers."""
+        if self.every is None:
+            self._start_search(among)
+
     def _record_end(self, ended: bool) -> bool:
         if ended:
             self._steps += 1

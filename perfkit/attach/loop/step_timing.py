@@ -68,12 +68,12 @@ class StepSeries:
 
     def list_training_steps(self) -> list[int]:
         """The steps without an evaluation; all, where evaluations are part of a step. Steps with a CUDA graph capture
-        do not count: captured work does not run."""
+        do not count, since captured work does not run, nor those in which a new model was built."""
         evaluates = self.evaluates
         return [
             index
             for index, counts in enumerate(self.counts)
-            if (evaluates or not counts.evaluations) and not counts.captures
+            if (evaluates or not counts.evaluations) and not counts.captures and not counts.new_models
         ]
 
     def _pair_stamps(self) -> list[tuple[BoundaryStamp, BoundaryStamp]]:

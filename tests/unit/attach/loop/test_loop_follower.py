@@ -69,6 +69,48 @@ class Told:
         return " ".join(self.log)
 
 
+def step_with(loop: LoopFollower, *optimizers: torch.optim.Optimizer) -> None:
+    for optimizer in optimizers:
+        loop.stepping(optimizer)
+        loop.stepped(optimizer)
+    loop.settle()
+
+
+def make_optimizer(width: int) -> torch.optim.Optimizer:
+    return torch.optim.SGD(nn.Linear(width, 2).parameters(), lr=0.1)
+
+
+def test_a_model_after_another_continues_the_steps() -> None:
+    boundaries: list[int] = []
+    loop = LoopFollower(StepFinder(), lambda: boundaries.append(loop.take().new_models))
+    folds = [make_optimizer(5) for _ in range(4)]
+    for fold in folds:
+        for _ in range(3):
+            step_with(loop, fold)
+    assert boundaries == [0, 0, 0, *[1, 0, 0] * 3]
+    assert (len(loop.optimizers), loop.finder.searches, loop.has_new_model) == (1, 1, True)
+
+
+def test_optimizers_of_equal_models_in_turn_are_one_loop() -> None:
+    boundaries: list[str] = []
+    loop = LoopFollower(StepFinder(), lambda: boundaries.append("|"))
+    layers = [make_optimizer(5) for _ in range(3)]
+    for _ in range(12):
+        step_with(loop, *layers)
+    assert len(loop.optimizers) == 3
+    settled = len(boundaries)
+    for _ in range(6):
+        step_with(loop, *layers)
+    assert len(boundaries) - settled == 6
+
+
+def test_a_model_of_other_shapes_replaces_none() -> None:
+    loop = LoopFollower(StepFinder(), lambda: None)
+    for optimizer in (make_optimizer(5), make_optimizer(7)):
+        step_with(loop, optimizer)
+    assert not loop.has_new_model
+
+
 @contextmanager
 def within_backward(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:

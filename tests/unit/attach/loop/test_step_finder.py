@@ -45,6 +45,16 @@ def test_critics_and_a_generator_begun_anywhere(begun: int) -> None:
     assert found[settled:] == "".join("|" if each == "g" else "." for each in order[settled:])
 
 
+def test_an_optimizer_in_the_place_of_another_goes_on_with_its_steps() -> None:
+    finder = StepFinder()
+    assert [finder.is_step_end(each) for each in (4, 4, 4)] == [True] * 3
+    searches = finder.searches
+    assert finder.replace(4, 9)
+    assert [finder.is_step_end(each) for each in (9, 9)] == [True] * 2
+    assert finder.searches == searches
+    assert not finder.replace(4, 5)  # it is no longer counted
+
+
 def test_hundreds_of_optimizers() -> None:
     finder = StepFinder()
     found = [[finder.is_step_end(each) for each in range(300)] for _ in range(6)]
