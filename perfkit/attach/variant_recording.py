@@ -218,6 +218,9 @@ class VariantRecording:
             stated=units_per_step,
             unit=unit,
             doubt=_explain_doubt(counts, self._trained.models.values()) if inputs else "",
+            batch_doubt="the tensors of a batch differ in their first dimension"
+            if any(count.unequal_batches for count in counts)
+            else "",
         )
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)
@@ -302,6 +305,8 @@ def _explain_doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) ->
         return "an optimizer evaluated the model several times in one step, possibly on the same samples"
     if any(count.single for count in counts):
         return "the model was called with vectors, each of which may be one sample"
+    if any(count.unequal_inputs for count in counts):
+        return "the tensors passed to the model differ in their first dimension"
     layer = find_sequence_first(models)
     if layer:
         return f"the model has {layer} with batch_first=False, so a first dimension may be the sequence"

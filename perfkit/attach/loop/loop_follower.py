@@ -14,7 +14,7 @@ from perfkit.attach.loop.backward_passes import BackwardPasses
 from perfkit.attach.loop.loop_hooks import is_in_backward
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.attach.loop.step_finder import StepFinder
-from perfkit.attach.loop.step_units import find_batch_tensor, get_leading_size
+from perfkit.attach.loop.step_units import find_batch_tensor, get_leading_size, has_unequal_sizes
 
 
 @dataclass(slots=True)
@@ -25,7 +25,8 @@ class StepCounts:
     `data_wait_ns` is the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples;
     `given` are the samples that the largest model was called with. Of its calls `again` were with what it had been
     called with in this step before, which counts once; `closures` were more than the first within one step of an
-    optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample."""
+    optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample;
+    `unequal_batches` and `unequal_inputs` have tensors with different first dimensions."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -40,6 +41,8 @@ class StepCounts:
     again: int = 0
     closures: int = 0
     single: int = 0
+    unequal_batches: int = 0
+    unequal_inputs: int = 0
 
 
 class LoopFollower:
@@ -188,6 +191,7 @@ class LoopFollower:
             self.counts.data_wait_ns += self._clock_ns() - self._since_ns
             if self.sizing:
                 self.counts.fetched += get_leading_size(result)
+                self.counts.unequal_batches += has_unequal_sizes(result)
         elif self._without_optimizer:
             self.passes.end_pass()
             self._ending = self.passes.steps
@@ -216,6 +220,7 @@ class LoopFollower:
         self.counts.forwards += 1
         if self.sizing and module is self.largest:
             self._count_samples(find_batch_tensor((inputs, named)))
+            self.counts.unequal_inputs += has_unequal_sizes((inputs, named))
             self.autocast = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
         self.phases.enter("forward")
 

@@ -41,6 +41,14 @@ def get_leading_size(value: Any) -> int:
     return next((int(tensor.shape[0]) for tensor in find_tensors(value)), 0)
 
 
+def has_unequal_sizes(value: Any) -> bool:
+    """True if the tensors in a batch differ in their first dimension, which then may not be the samples.
+
+    Such are lists of images, nodes and edges of graphs, packed sequences and their offsets.
+    """
+    return len({int(tensor.shape[0]) for tensor in find_tensors(value)}) > 1
+
+
 def find_batch_tensor(inputs: Any) -> torch.Tensor | None:
     """The tensor whose first dimension shows the number of samples: the first of two or more dimensions, else the first
     of one, which may be a single sample."""
@@ -64,7 +72,9 @@ def find_sequence_first(models: Iterable[nn.Module]) -> str:
     return ""
 
 
-def count_units(fetched: list[int], given: list[int], *, stated: float | None, unit: str, doubt: str = "") -> StepUnits:
+def count_units(
+    fetched: list[int], given: list[int], *, stated: float | None, unit: str, doubt: str = "", batch_doubt: str = ""
+) -> StepUnits:
     """The units of a step.
 
     Args:
@@ -72,10 +82,12 @@ def count_units(fetched: list[int], given: list[int], *, stated: float | None, u
         given: for each step the samples that the model was called with in training; empty where there are several.
         stated: what the user says; goes before all others.
         unit: what the user calls them.
-        doubt: why `given` may not be the samples of a step, "" where it is.
+        doubt: why `given` may not be the samples of a step, "" where it is; `batch_doubt` the same of `fetched`.
     """
     if stated is not None:
         return StepUnits(round(stated), unit, "given by the user")
+    if batch_doubt:
+        fetched, doubt = [], doubt or (batch_doubt if not given else "")
     if doubt and not (fetched and median(fetched) > 0):
         return StepUnits(0, unit, f"unknown: {doubt}; pass it with {HOW}")
     for series, source in (

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from perfkit.attach.loop.step_units import count_units, find_batch_tensor, get_leading_size
+from perfkit.attach.loop.step_units import count_units, find_batch_tensor, get_leading_size, has_unequal_sizes
 
 
 class Pair(NamedTuple):
@@ -33,6 +33,31 @@ class Pair(NamedTuple):
 )
 def test_the_first_dimension_of_the_first_tensor(batch: Any, expected: int) -> None:
     assert get_leading_size(batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        ((tuple(torch.zeros(3, 6 + i, 6) for i in range(5)), [{"boxes": torch.zeros(i, 4)} for i in range(5)]), True),
+        ({"ids": torch.zeros(1, 300), "cu_seqlens": torch.zeros(6)}, True),  # packed
+        ((torch.zeros(40, 8), torch.zeros(2, 90)), True),  # a graph's nodes and edges
+        ({"ids": torch.zeros(4, 2), "mask": torch.zeros(4, 2), "step": torch.tensor(1)}, False),
+        (torch.zeros(3, 2), False),
+        (None, False),
+    ],
+)
+def test_batches_whose_tensors_have_different_first_dimensions(batch: Any, expected: bool) -> None:
+    assert has_unequal_sizes(batch) == expected
+
+
+def test_doubtful_batches_give_way_to_the_models_inputs() -> None:
+    assert count_units([3], [4], stated=None, unit="samples", batch_doubt="lists")[:2] == (4, "samples")
+    for found in (
+        count_units([3], [], stated=None, unit="samples", batch_doubt="lists"),
+        count_units([3], [40], stated=None, unit="samples", batch_doubt="lists", doubt="a graph"),
+    ):
+        assert found.per_step == 0
+    assert count_units([3], [40], stated=9, unit="samples", batch_doubt="lists", doubt="a graph").per_step == 9
 
 
 def test_what_the_user_states_goes_first() -> None:
