@@ -246,6 +246,7 @@ class LoopSession:
                 started_at=started_at.isoformat(timespec="seconds"),
                 seconds=time.monotonic() - start,
                 perfkit=perfkit.__version__,
+                load=recording.load,
             )
             write_json(recording.folder / RUN_FILE, run)
 

@@ -1,6 +1,7 @@
 """A recording of a loop, made in one go and written as one variant of the run's suite."""
 
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,12 +19,13 @@ from perfkit.attach.loop.model_discovery import unwrap_module
 from perfkit.attach.loop.step_timing import StepSeries
 from perfkit.attach.loop.step_units import StepUnits, count_units, find_sequence_first
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import AttachedLoop, RankRecord, RunStatus, WorkloadFacts
+from perfkit.core.record import AttachedLoop, MachineLoad, RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
 from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
+from perfkit.instruments.sensors.machine_load import LoadReading, compute_load, read_load
 from perfkit.instruments.sensors.memory_peaks import read_memory_peaks
 from perfkit.instruments.sensors.process_memory import give_back_free_pages, read_peak_resident_bytes
 from perfkit.instruments.sensors.sensors import Sensors, open_device_sensors
@@ -51,6 +53,7 @@ class VariantRecording:
         pauses_s: how long the loop stood still for each instrument.
         ended_early: why an instrument ended before all its steps, and `cut` why one ended in the middle of one.
         sampled: whether Python's stacks were, or are being.
+        load: of the machine during the timed steps, None until they have ended.
         waiting: what the report says should the loop end while a recording waits until there is time for it.
         warnings: what the report should say beside the numbers.
     """
@@ -70,6 +73,7 @@ class VariantRecording:
         self.trigger = trigger
         self.warnings: list[Note] = []
         self._loop = loop
+        self._launcher = os.getppid() if world.size > 1 else None  # the other ranks are its children, too
         self.reset_recording(trained)
         record = RankRecord(
             rank=world.rank,
@@ -98,6 +102,8 @@ class VariantRecording:
         self.sampled = False
         self._peak_bytes: dict[str, int] = {}
         self._window: EnergyWindow | None = None
+        self._load_start: LoadReading | None = None
+        self.load: MachineLoad | None = None
         self._energy = _NOT_TIMED
 
     def follow_model(self, trained: TrainedModels) -> None:
@@ -174,6 +180,7 @@ class VariantRecording:
         while a CUDA graph is captured, which waiting would end.
         """
         sensors = self._open_sensors()
+        self._load_start = read_load(root=self._launcher)
         if sensors is None or is_capturing(self._trained.device):
             return
         torch.cuda.synchronize(self._trained.device)
@@ -182,6 +189,8 @@ class VariantRecording:
     def end_timing(self) -> None:
         """End timing. On a GPU, wait for the timed steps, and for two ticks of an energy counter."""
         steps = len(self.series)
+        if self._load_start is not None:
+            self.load = compute_load(self._load_start, read_load(root=self._launcher))
         if self._window is None or is_capturing(self._trained.device):
             self._energy = make_unknown_energy(
                 explain_missing_counter(self._trained.device, self._open_sensors()) or "a CUDA graph was captured"

@@ -100,11 +100,7 @@ class LoopWatcher:
         if recording is None:
             remove_unused(self._order.wishes.folder)
             if error is None and not elsewhere:
-                LOG.warning(
-                    "nothing was recorded: no optimizer step was seen in %s; call the profile's step() once "
-                    "a step, or name a function with --step-function",
-                    self._order.wishes.name,
-                )
+                LOG.warning("nothing was recorded: %s", _explain_no_steps(self._order.wishes.name, os.times()))
             return
         regular = error is None or _is_regular(error)
         status = RunStatus.OK if error is None or regular else classify_error(error)
@@ -261,6 +257,19 @@ class LoopWatcher:
             self.session.profiler.remove()
             follow_marks(None)
         self.active = False
+
+
+def _explain_no_steps(name: str, times: os.times_result) -> str:
+    """The reason that no step was seen, from CPU times of this process and of its children that have ended."""
+    if times.children_user + times.children_system > times.user + times.system:
+        return (
+            f"no optimizer step was seen in {name} itself, and its child processes (torch.multiprocessing) are not "
+            "watched; start the ranks with torchrun, or call perfkit.profile in each child"
+        )
+    return (
+        f"no optimizer step was seen in {name}; call the profile's step() once a step, or name a function with "
+        "--step-function"
+    )
 
 
 def _is_regular(error: BaseException) -> bool:

@@ -68,16 +68,18 @@ def sample_loop_stacks(
                     yield
                 others = steps.compute_others_share()
         except GeneratorExit:
-            _write_stacks(folder, _judge_stacks(samples[0], steps.compute_others_share()))
+            _write_stacks(folder, _judge_stacks(samples[0], steps.compute_others_share(), ended=True))
             raise
         if samples[0].reason or others <= _OF_OTHERS:
             break
-    _write_stacks(folder, _judge_stacks(samples[0], others))
+    _write_stacks(folder, _judge_stacks(samples[0], others, ended=False))
 
 
-def _judge_stacks(seen: SampledStacks, others: float) -> SampledStacks:
+def _judge_stacks(seen: SampledStacks, others: float, *, ended: bool) -> SampledStacks:
     if seen.reason or others <= _OF_OTHERS:
         return replace(seen, other_steps_share=others)
+    if ended:
+        return SampledStacks(reason="the loop ended during sampling, most of which was not of timed steps")
     return SampledStacks(reason="other work than timed steps (compiling, evaluating) took most of the sampled time")
 
 

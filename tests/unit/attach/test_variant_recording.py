@@ -1,5 +1,6 @@
 """What one rank writes of a loop."""
 
+import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.attach import variant_recording
 from perfkit.attach import variant_recording as variants
 from perfkit.attach.host.budget import FLOOR_S, RecordingBudget
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
@@ -19,6 +21,7 @@ from perfkit.core.note import make_note
 from perfkit.core.record import Quantity, RankRecord, RunStatus, Unknown, get_value
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow
+from perfkit.instruments.sensors.machine_load import LoadReading
 from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 from perfkit.techniques.base.state import World
@@ -254,6 +257,23 @@ def test_what_was_recorded_is_forgotten_when_it_begins_anew(watched: Watched) ->
     watched.recording.reset_recording(watched.trained)
     assert (len(watched.recording.series), watched.recording.steady, watched.recording.first_timed) == (0, False, 0)
     assert watched.recording.instrumented_s == {}
+
+
+def test_load_of_the_machine_is_that_of_the_timed_steps(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter(
+        LoadReading(time_s=time_s, cores=4, counted_s=4 * time_s, worked_s=3 * time_s, stolen_s=0.0, own_s=time_s,
+                    waited_s=None, periods=None)
+        for time_s in (10.0, 14.0)
+    )  # fmt: skip
+    roots: list[int | None] = []
+    monkeypatch.setattr(variant_recording, "read_load", lambda root: (roots.append(root), next(readings))[1])
+    assert watched.recording.load is None
+    watched.recording.begin_timing()
+    watched.recording.end_timing()
+    load = watched.recording.load
+    assert load is not None
+    assert (load.seconds, load.own_cores, load.other_cores) == (4.0, 1.0, 2.0)
+    assert roots == [os.getppid()] * 2  # the other rank is no stranger
 
 
 def test_energy_of_a_loop_on_a_cpu_has_a_reason(watched: Watched) -> None:

@@ -144,7 +144,7 @@ def test_nothing_is_kept_of_loops_in_which_no_look_met_usual_steps(looks: list[P
     next(ended)
     clock.now += 4.0
     ended.close()
-    assert "timed steps" in written(tmp_path).reason
+    assert "loop ended" in written(tmp_path).reason
 
 
 def test_a_loop_that_ends_meanwhile_has_what_was_seen(looks: list[Path], tmp_path: Path) -> None:
