@@ -40,12 +40,15 @@ def wrap_calls(module: nn.Module, wrapped: Callable[[Call], Call]) -> Callable[[
 
 def _take_away(module: weakref.ref[nn.Module], wrapper: weakref.ref[_CallWrapper]) -> None:
     standing, wrapped = wrapper(), module()
-    if standing is None or wrapped is None or wrapped.__dict__.get(_CALL) is not standing:  # compiled in place since
+    if standing is None or wrapped is None:
         return
-    if standing.before is None:
-        del wrapped.__dict__[_CALL]
+    before, attributes = standing.before, wrapped.__dict__
+    if attributes.get(_CALL) is not standing:  # the module was compiled in place since
+        return
+    if before is None:
+        del attributes[_CALL]
     else:
-        wrapped.__dict__[_CALL] = standing.before
+        attributes[_CALL] = before
 
 
 def is_compiled_in_place(module: nn.Module) -> bool:
