@@ -102,6 +102,7 @@ COMPARISONS = {
     "comparison.conditions": "A run had other conditions, which affect times.",
     "comparison.run_ended": "A run failed or was interrupted.",
     "comparison.no_effect": "The techniques of a run had no effect.",
+    "comparison.partial_effect": "The techniques of a run changed only a part of what they were to change.",
     "flight.skipped": "A dump could not be read.",
     "flight.missing_dumps": "Dumps of some ranks are missing.",
 }

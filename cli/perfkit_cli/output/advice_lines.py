@@ -125,8 +125,8 @@ def _format_measured(option: AdviceOption) -> tuple[SafeText, SafeText, SafeText
     if measured.low is not None and measured.high is not None:
         time += f" ({measured.low * 100 - 100:+.0f} to {measured.high * 100 - 100:+.0f})"
     peak = "unknown" if measured.peak_bytes is None else format_bytes(measured.peak_bytes)
-    acted = {True: "", False: "not active", None: "not verified"}[measured.active]
-    return SafeText(time), SafeText(peak), SafeText(measured.reason or acted)
+    acted = {True: "", False: "active in part" if measured.active_in_part else "not active", None: "not verified"}
+    return SafeText(time), SafeText(peak), SafeText(measured.reason or acted[measured.active])
 
 
 def _explain_option(screen: Console, option: AdviceOption, title: str) -> None:

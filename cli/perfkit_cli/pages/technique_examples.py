@@ -41,6 +41,7 @@ class MeasuredVariant(Struct):
     memory_ratio: float | None
     per: str
     active: bool | None
+    active_in_part: bool = False
 
 
 class MeasuredSuite(Struct):
@@ -72,6 +73,7 @@ def summarize_suite(analysis: Analysis) -> MeasuredSuite:
                 memory_ratio=variant.memory_ratio,
                 per=variant.comparison_unit,
                 active=variant.active,
+                active_in_part=variant.active_in_part,
             )
             for variant in ran
         ),
@@ -124,7 +126,7 @@ def _format_result(variant: MeasuredVariant | None) -> str:
         return ""
     parts = [_format_speed(variant.speed), _format_memory(variant.memory_ratio)]
     known = [part for part in parts if part]
-    inactive = ["not active"] if variant.active is False else []
+    inactive = ["active in part" if variant.active_in_part else "not active"] if variant.active is False else []
     return ", ".join([*known, *inactive]) + (f", per {variant.per}" if variant.per and known else "") or "n/a"
 
 

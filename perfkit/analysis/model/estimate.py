@@ -6,7 +6,7 @@ from perfkit.core.spec import Struct
 
 SpeedVerdict = Literal["faster", "slower", "no difference", "inconclusive"]
 ParityVerdict = Literal["equal", "within tolerance", "differs", "not comparable", "unknown"]
-ClaimOutcome = Literal["active", "not active", "already true", "unknown"]
+ClaimOutcome = Literal["active", "in part", "not active", "already true", "unknown"]
 Fit = Literal["fits", "may fit", "does not fit", "unknown"]
 
 SPEED_VERDICTS: dict[SpeedVerdict, str] = {
@@ -24,6 +24,7 @@ PARITY_VERDICTS: dict[ParityVerdict, str] = {
 }
 CLAIM_OUTCOMES: dict[ClaimOutcome, str] = {
     "active": "The claim holds.",
+    "in part": "Less than nine tenths of what was to change did.",
     "not active": "The claim does not hold.",
     "already true": "The claim holds for the baseline too, so it shows no effect.",
     "unknown": "The fact behind the claim was not recorded.",

@@ -58,7 +58,8 @@ class ClaimResult(Struct):
     """A claim checked: `outcome` is its verdict, `holds` is None where a fact is missing.
 
     `evidence` states the expected and measured values in words. `holds_in_baseline` is set where all claims of the
-    technique also hold in the baseline: it then has no effect, and the claim does not hold.
+    technique also hold in the baseline: it then has no effect, and the claim does not hold. A claim that holds in part
+    does not hold.
     """
 
     technique: str
@@ -111,7 +112,8 @@ class Variant(Struct):
     Where it lacks kernels that matter, figures of the traced step are bounds. `units_per_step` are the tokens or
     samples of all ranks. `cost` is the cost of a million tokens or a thousand samples, None without a price.
     `comparison_unit` is the unit (`token`, `sample`) for comparing time and memory, "" where whole steps are compared:
-    its batches equal the baseline's. `emulation_reason` is why the device only emulates a technique, "" where it does
+    its batches equal the baseline's. `active_in_part` is set where `active` is False only because claims hold in part.
+    `emulation_reason` is why the device only emulates a technique, "" where it does
     not: such a variant is not compared. `data_wait_share` is the share of data waits in the timed steps of its first
     run, on the rank that waits most; None without a DataLoader. `prediction` is set where a plan of it exists.
     `reason_id` is the stable id of the error behind `reason`, "" without one. `rank_waits` are the locations of the
@@ -151,6 +153,7 @@ class Variant(Struct):
     memory_ratio: float | None
     parity: Parity
     active: bool | None
+    active_in_part: bool = False
     emulation_reason: str = ""
     claims: tuple[ClaimResult, ...]
     setup: tuple[SetupCost, ...]

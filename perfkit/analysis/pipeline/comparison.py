@@ -113,5 +113,8 @@ def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[Environm
         if variant is not None and variant.reason:
             text = f"{run.side.name} ({variant.status.value}): {variant.reason}"
             yield make_note("comparison.run_ended", text, run=run.side.name, reason_id=variant.reason_id)
-        if variant is not None and variant.active is False:
+        if variant is not None and variant.active_in_part:
+            text = f"{run.side.name}: its techniques acted in part"
+            yield make_note("comparison.partial_effect", text, run=run.side.name)
+        elif variant is not None and variant.active is False:
             yield make_note("comparison.no_effect", f"{run.side.name}: its techniques had no effect", run=run.side.name)

@@ -2,11 +2,12 @@
 
 A technique that runs without an error may still do nothing, so each states what must then be true. A claim holds
 if it holds on every rank; where a fact is missing, or its bounds leave both open, it is undecided, which is not the
-same as held.
+same as held. A claim on a whole of which less than nine tenths changed holds in part, which is not held either.
 """
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,6 +20,10 @@ from perfkit.core.units import format_bytes, format_flops, format_percent, forma
 
 BASELINE = "baseline"
 ALREADY = "already true in the baseline"
+
+IN_PART: Final = "in part"
+# The share of a whole from which on a claim holds: layers that cannot change, such as small ones, are few.
+_NEARLY_ALL = 0.9
 
 _RELATIONS = {
     Relation.AT_LEAST: "at least",
@@ -52,10 +57,22 @@ def check_claims(
         return tuple(results)
     before = [_check_rank(claim, baseline, baseline).holds is True for claim in claims]
     news = {claim.technique for claim, already in zip(claims, before, strict=True) if not already} | {*shared}
+    results = [
+        replace(result, outcome="not active", evidence=f"no more than in the baseline; {result.evidence}")
+        if result.outcome == IN_PART and not _exceeds(result, _check_rank(claim, baseline, baseline))
+        else result
+        for claim, result in zip(claims, results, strict=True)
+    ]
     return tuple(
         result if result.technique in news or result.holds is not True else _mark_already_so(result)
         for result in results
     )
+
+
+def _exceeds(result: ClaimResult, before: ClaimResult) -> bool:
+    """True if a claim on a whole shows a larger share than in the baseline, or the baseline's is unknown."""
+    shares = [one.measured / one.expected for one in (result, before) if one.measured is not None and one.expected]
+    return len(shares) < 2 or shares[0] > shares[1]
 
 
 def _mark_already_so(result: ClaimResult) -> ClaimResult:
@@ -72,11 +89,17 @@ def is_engaged(results: Iterable[ClaimResult]) -> bool | None:
     return True if verdicts and None not in verdicts else None
 
 
+def is_engaged_in_part(results: Iterable[ClaimResult]) -> bool:
+    """True if claims hold in part, and none fails otherwise."""
+    outcomes = {result.outcome for result in results if result.holds is False}
+    return outcomes == {IN_PART}
+
+
 def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, notes: Mapping[str, str]) -> ClaimResult:
     per_rank = [_check_rank(claim, of_rank, baseline) for of_rank in facts]
     if not per_rank:
         return _make_undecided(claim, "no rank record to check")
-    worst = min(range(len(per_rank)), key=lambda rank: _BADNESS[per_rank[rank].holds])
+    worst = min(range(len(per_rank)), key=lambda rank: _BADNESS[per_rank[rank].outcome])
     result = per_rank[worst]
     suffix = f" (rank {worst} of {len(per_rank)})" if len(per_rank) > 1 and result.holds is not True else ""
     note = f"; {notes[claim.fact]}" if claim.fact in notes else ""
@@ -92,7 +115,7 @@ def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, n
 
 
 _OUTCOMES: dict[bool | None, ClaimOutcome] = {True: "active", False: "not active", None: "unknown"}
-_BADNESS = {False: 0, None: 1, True: 2}
+_BADNESS: dict[ClaimOutcome, int] = {"not active": 0, "in part": 1, "unknown": 2, "active": 3}
 
 
 def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResult:
@@ -108,18 +131,20 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
             return _make_undecided(claim, f"{_format_bounds(claim, bounds)} found, but {origin}", bounds.low)
         expected = claim.value * reference
         origin = f" ({format_significant(claim.value)} x {origin}, {show_fact(claim.fact, reference)})"
-    holds = _check_relation(claim, bounds, expected)
+    holds = _check_relation(claim, bounds, expected * (_NEARLY_ALL if claim.whole else 1.0))
+    if claim.whole and expected == 0:  # there is nothing to change
+        holds = False
     allowance = (
         f" within {format_percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
     )
     evidence = (
         f"{_format_fact_name(claim.fact)}: {_format_bounds(claim, bounds)}, "
-        f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
+        f"expected {_RELATIONS[claim.relation]} {_format_expected(claim, expected)}{allowance}{origin}"
     ) + (f"; {bounds.note}" if bounds.note else "")
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
-        outcome=_OUTCOMES[holds],
+        outcome=IN_PART if claim.whole and holds is False and bounds.low > 0 else _OUTCOMES[holds],
         holds=holds,
         expected=expected,
         measured=bounds.low,
@@ -132,6 +157,11 @@ def _replace_unknown_fact(claim: Claim, facts: Facts) -> Claim:
     kind, _, detail = claim.fact.partition(":")
     other = f"{STANDS_FOR.get(kind, kind)}:{detail}"
     return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
+
+
+def _format_expected(claim: Claim, expected: float) -> str:
+    value = show_fact(claim.fact, expected)
+    return f"{format_percent(_NEARLY_ALL)} of {value}" if claim.whole else value
 
 
 def _format_bounds(claim: Claim, bounds: FactBounds) -> str:

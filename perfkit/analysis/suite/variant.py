@@ -11,7 +11,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.ranks.grid import build_step_grid
 from perfkit.analysis.suite.attached_loop import build_loop
-from perfkit.analysis.suite.engagement import is_engaged
+from perfkit.analysis.suite.engagement import is_engaged, is_engaged_in_part
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.variant_verdicts import VariantData, Verdicts, get_emulation_reason
 from perfkit.analysis.trace.op_tables import keep_longest_rows
@@ -185,6 +185,7 @@ def build_variant(
         memory_ratio=verdicts.memory_ratio,
         parity=verdicts.parity,
         active=is_engaged(verdicts.claims),
+        active_in_part=is_engaged_in_part(verdicts.claims),
         emulation_reason=get_emulation_reason(records),
         claims=verdicts.claims,
         setup=() if not records else records[0].setup,

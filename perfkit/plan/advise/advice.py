@@ -35,7 +35,10 @@ class LossRisk(Struct):
 
 
 class MeasuredOption(Struct):
-    """Measurements of a run: relative step time with its interval, peak, and whether the technique took effect."""
+    """Measurements of a run: relative step time with its interval, peak, and whether the technique took effect.
+
+    `active_in_part` is set where `active` is False only because claims hold in part.
+    """
 
     time_ratio: float | None
     low: float | None
@@ -43,6 +46,7 @@ class MeasuredOption(Struct):
     peak_bytes: int | None
     active: bool | None
     reason: str = ""
+    active_in_part: bool = False
 
 
 class AdviceOption(Struct):

@@ -42,5 +42,6 @@ def _make_measured(variant: Variant) -> MeasuredOption:
         high=None if difference is None else difference.high,
         peak_bytes=None if variant.memory is None else variant.memory.peak_bytes,
         active=variant.active,
+        active_in_part=variant.active_in_part,
         reason=variant.reason,
     )

@@ -199,6 +199,7 @@ class Technique(Struct):
         relative_to: str = "",
         *,
         tolerance: float = 0.0,
+        whole: bool = False,
     ) -> Claim:
         """One of its claims; see `perfkit.Claim`."""
         return Claim(
@@ -209,6 +210,7 @@ class Technique(Struct):
             value=value,
             relative_to=relative_to,
             tolerance=tolerance,
+            whole=whole,
         )
 
     def parity(self) -> ParityRule:

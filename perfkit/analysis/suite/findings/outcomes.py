@@ -30,7 +30,16 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
                 action="Remove it: the workload already does this, or it does not apply.",
             )
         for result in variant.claims:
-            if result.holds is False and not result.holds_in_baseline:
+            if result.outcome == "in part":
+                yield Finding(
+                    id="claim.in_part",
+                    severity="warning",
+                    title=f"{result.technique} active in part in {variant.name}",
+                    variant=variant.name,
+                    evidence=f"{result.statement}: {result.evidence}",
+                    action="Do not credit these figures to the technique, and find what it left unchanged.",
+                )
+            elif result.holds is False and not result.holds_in_baseline:
                 yield Finding(
                     id="claim.not_active",
                     severity="warning",

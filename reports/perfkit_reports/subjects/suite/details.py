@@ -18,6 +18,7 @@ from perfkit_reports.subjects.tables import make_list, make_table
 
 _OUTCOMES: dict[ClaimOutcome, Cell] = {
     "active": Cell("✓ pass", id="active", tone="good"),
+    "in part": Cell("◐ in part", id="in part", tone="bad"),
     "not active": Cell("✗ fail", id="not active", tone="bad"),
     "already true": Cell("✗ fail", id="already true", tone="bad"),
     "unknown": Cell("? unknown", id="unknown", tone="unsure"),

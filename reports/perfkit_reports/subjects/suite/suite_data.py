@@ -74,6 +74,7 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "loss_max_relative": (float, lambda variant: variant.parity.max_relative),
     "emulation_reason": (str, lambda variant: variant.emulation_reason),
     "active": (bool, lambda variant: variant.active),
+    "active_in_part": (bool, lambda variant: variant.active_in_part),
 }
 _FRONT = "on_pareto_front"
 

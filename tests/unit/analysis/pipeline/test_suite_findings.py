@@ -395,3 +395,9 @@ def test_mixed_precision_without_instructions_for_it(
     if told_of:
         assert slow[0].figures == {"ratio": 24.0}
         assert "AVX2" in slow[0].evidence
+
+
+def test_a_technique_that_acts_in_part_is_not_credited(analysis: Analysis) -> None:
+    part = changed(held(False), outcome="in part")
+    found = told(analysis, active=False, active_in_part=True, claims=(part,))
+    assert ids(found) == ["claim.in_part"]

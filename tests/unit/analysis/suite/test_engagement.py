@@ -1,6 +1,6 @@
 import pytest
 
-from perfkit.analysis.suite.engagement import check_claims, is_engaged
+from perfkit.analysis.suite.engagement import check_claims, is_engaged, is_engaged_in_part
 from perfkit.analysis.trace.roofline.fact_bounds import Fact, FactBounds
 from perfkit.core.record import Claim, Relation
 from tests.fixtures.figures import list_figures
@@ -146,3 +146,41 @@ def test_the_time_of_products_stands_for_their_flops() -> None:
     assert list_figures(by_time.evidence) == ["95.0 %", "90.0 %"]
     assert check(share, {"matmul_time_share:bf16": 0.1, "matmul_flops_share:bf16": 0.95}).holds is True
     assert check(share, {"matmul_time_share:fp16": 0.95}).holds is None
+
+
+WHOLE = claim("fused_calls", Relation.AT_LEAST, 1, relative_to="calls", whole=True, technique="flash")
+
+
+@pytest.mark.parametrize(
+    ("fused", "calls", "outcome"),
+    [
+        (12.0, 12.0, "active"),
+        (11.0, 12.0, "active"),
+        (10.0, 12.0, "in part"),
+        (1.0, 12.0, "in part"),
+        (0.0, 12.0, "not active"),
+        (0.0, 0.0, "not active"),
+        (FactBounds(2.0, 12.0, ""), 12.0, "unknown"),
+        (FactBounds(2.0, 5.0, ""), 12.0, "in part"),
+    ],
+)
+def test_a_part_of_a_whole_is_not_credited(fused: Fact, calls: float, outcome: str) -> None:
+    result = check(WHOLE, {"fused_calls": fused, "calls": calls})
+    assert (result.outcome, result.expected) == (outcome, calls)
+    assert is_engaged([result]) is {"active": True, "unknown": None}.get(outcome, False)
+    assert is_engaged_in_part([result]) is (outcome == "in part")
+
+
+def test_a_part_that_the_baseline_has_too_is_no_effect() -> None:
+    before = {"fused_calls": 3.0, "calls": 12.0}
+    assert check(WHOLE, {"fused_calls": 6.0, "calls": 24.0}, baseline=before).outcome == "not active"
+    assert check(WHOLE, {"fused_calls": 4.0, "calls": 12.0}, baseline=before).outcome == "in part"
+    assert check(WHOLE, {"fused_calls": 12.0, "calls": 12.0}, baseline=before).outcome == "active"
+
+
+def test_the_worst_rank_counts_and_a_failed_claim_outweighs_one_in_part() -> None:
+    part, none = {"fused_calls": 5.0, "calls": 12.0}, {"fused_calls": 0.0, "calls": 12.0}
+    assert check(WHOLE, {"fused_calls": 12.0, "calls": 12.0}, part).outcome == "in part"
+    assert check(WHOLE, part, none).outcome == "not active"
+    results = check_claims([WHOLE, FLASH], [{**part, "op_calls:aten::flash": 0.0}], None, {})
+    assert (is_engaged(results), is_engaged_in_part(results)) == (False, False)

@@ -10,6 +10,12 @@ ALREADY_TRUE = FindingKind(
     "All claims of a technique are already true in the baseline.",
     "Remove the technique: the workload already does this, or it does not apply.",
 )
+IN_PART = FindingKind(
+    "claim.in_part",
+    WARNING,
+    "Less than nine tenths of what a technique was to change did.",
+    "Do not credit the figures to the technique, and find what it left unchanged.",
+)
 NOT_ACTIVE = FindingKind(
     "claim.not_active",
     WARNING,
@@ -92,7 +98,7 @@ EFFICIENCY_LOSS = FindingKind(
 )
 
 RULES = (
-    Rule(outcomes.find_failed_claims, SuiteView, About.OUTCOME, (ALREADY_TRUE, NOT_ACTIVE)),
+    Rule(outcomes.find_failed_claims, SuiteView, About.OUTCOME, (ALREADY_TRUE, IN_PART, NOT_ACTIVE)),
     Rule(outcomes.find_undecided_claims, SuiteView, About.OUTCOME, (UNDECIDED,)),
     Rule(outcomes.find_nonfinite_loss, SuiteView, About.OUTCOME, (NOT_FINITE,)),
     Rule(outcomes.find_parity_break, SuiteView, About.OUTCOME, (PARITY_BROKEN,)),
