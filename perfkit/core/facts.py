@@ -17,6 +17,9 @@ RECORDED_BY_SUBJECT = {
         "optimizer_state_bytes": "bytes of optimizer state after a step (local bytes of distributed tensors)",
         "batch_size": "samples in the first batch; absent if its tensors disagree",
         "sequence_length": "tokens of a sequence in the first batch; absent if its integer tensors disagree",
+        "optimizer_state_bytes:<dtype>": "bytes of optimizer state of one dtype",
+        "updated_parameter_bytes": "bytes of the parameters that this rank's optimizers update in a step",
+        "updated_parameter_bytes:<ops>": "bytes of those that torch's `fused` or `foreach` ops update",
         "world_size": "number of ranks",
         "unreached_parameters": "trained parameters that the loss does not reach, for which DistributedDataParallel "
         "looks in every step (find_unused_parameters); absent if there are none",
@@ -117,6 +120,9 @@ RECORDED_BY_SUBJECT = {
         "steps_of_a_cycle": "steps until the work of a step repeats, if more than one: whole cycles are timed, traced "
         "and counted, and figures per step are their mean",
         "backward_passes": "backward passes in a step; absent for a workload with its own step and for pipelines",
+        "all_attention_calls": "attention calls of a step, recomputed ones too: fused ops, and softmaxes between batched "
+        "products",
+        "fused_attention_calls": "those that fused ops compute; torch's math backend does not count",
         "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
         "channels_last_convolutions": "2-d convolutions with a channels-last output; absent for compiled code",
         "engine_updates": "updates in a step that the engine (`engine`) reports to its callbacks",

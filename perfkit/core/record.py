@@ -74,8 +74,8 @@ class Claim(Struct):
     `fact` names an entry of `RankRecord.facts` or one that the analysis derives from the trace
     (`perfkit.FACTS` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the
     same record (`"reference_saved_tensor_bytes"`) or the same fact of the baseline run (`"baseline"`).
-    `tolerance` is relative and applies to EQUAL. With `whole` and AT_LEAST, `value` is all that was to change: the claim
-    holds from nine tenths on, and below that in part.
+    `tolerance` is relative and applies to EQUAL. With `whole` and AT_LEAST, `value` is all that was to change: the
+    claim holds from nine tenths on, and below that in part.
     """
 
     technique: str

@@ -120,6 +120,18 @@ def collect_parameter_facts(models: Iterable[nn.Module]) -> dict[str, float]:
     return {f"parameter_bytes:{name}": float(size) for name, size in totals.items()}
 
 
+def collect_state_facts(optimizers: Iterable[Optimizer]) -> dict[str, float]:
+    """The facts `optimizer_state_bytes:<dtype>` of this rank's optimizers, wherever their state is.
+
+    Codes (`uint8`) are also counted as zero, so that a claim about them can fail.
+    """
+    totals: Counter[str] = Counter({shorten_dtype(torch.uint8): 0})
+    for _, tensor in list_optimizer_tensors([*optimizers]):
+        for part in list_plain_parts(get_local_part(tensor)):
+            totals[shorten_dtype(part.dtype)] += part.nbytes
+    return {f"optimizer_state_bytes:{name}": float(size) for name, size in totals.items()}
+
+
 def sum_trainable_bytes(model: nn.Module) -> int:
     """Bytes of this rank's parameters that take gradients, wherever they are now."""
     return sum(get_local_part(parameter).nbytes for parameter in model.parameters() if parameter.requires_grad)

@@ -16,6 +16,7 @@ from perfkit.instruments.compile_exclusion import has_compiled_modules
 from perfkit.instruments.facts.block_facts import collect_block_facts
 from perfkit.instruments.facts.convolution_layout import count_convolution_layouts
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
+from perfkit.instruments.facts.fused_calls import FusedCalls
 from perfkit.instruments.facts.expert_loads import measure_expert_loads
 from perfkit.instruments.facts.own_step_facts import collect_own_step_facts
 from perfkit.instruments.facts.random_numbers import watch_random_updates
@@ -32,6 +33,7 @@ from perfkit.instruments.sensors.process_memory import measure_peak_rss
 from perfkit.instruments.sensors.sensors import read_samples, sample_sensors
 from perfkit.instruments.training.tensors import (
     collect_parameter_facts,
+    collect_state_facts,
     list_known_blocks,
     read_product_settings,
     sum_category_bytes,
@@ -205,6 +207,7 @@ def run_evidence_pass(session: TrainingSession) -> None:
         "gradient_bytes": float(sum_category_bytes(blocks, "gradient")),
         "optimizer_state_bytes": float(sum_category_bytes(blocks, "optimizer state")),
         **collect_parameter_facts([state.model]),
+        **collect_state_facts(state.optimizers.values()),
         **own,
         **layouts,
         **teacher,
@@ -254,12 +257,15 @@ def _count_step(session: TrainingSession) -> None:
     compiled = _is_model_compiled(session)
     state = session.state
     drawn, exchanged = watch_random_updates(state.optimizers.values(), state.device), ExchangedBytes(state.mesh.lines)
-    with count_backward_passes(state) as passes, drawn as random, exchanged:
+    fused = FusedCalls(state.optimizers.values())
+    with count_backward_passes(state) as passes, drawn as random, exchanged, fused:
         count = count_flops(lambda: train_step(state, batches, index))
     for further in range(index + 1, index + state.cycle):
         with exchanged:
             train_step(state, session.batches(further), further)
-    session.recorder.add_facts(random | (exchanged.collect_facts(state.cycle) if state.world.size > 1 else {}))
+    session.recorder.add_facts(
+        fused.collect_facts() | random | (exchanged.collect_facts(state.cycle) if state.world.size > 1 else {})
+    )
     # A custom step calls backward as it likes, and pipeline stages pass gradients on.
     if state.workload.step is None and state.own_forward is None:
         session.recorder.add_facts({"backward_passes": float(len(passes))})

@@ -38,8 +38,9 @@ _CALLS = {
     "math": "op_calls:aten::_scaled_dot_product_attention_math",
     "cudnn": "op_calls:aten::_scaled_dot_product_cudnn_attention",
     "flex": "kernel_calls:*flex_attention*",  # triton_tem_fused_flex_attention_0, ..._backward_2
-    "auto": "op_calls:aten::scaled_dot_product_attention,aten::_scaled_dot_product_*attention,"
-    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "auto": "op_calls:aten::_scaled_dot_product_flash_attention,aten::_scaled_dot_product_flash_attention_for_cpu,"
+    "aten::_scaled_dot_product_efficient_attention,aten::_scaled_dot_product_cudnn_attention,"
+    "aten::_scaled_dot_product_fused_attention_overrideable",
 }
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -181,12 +182,24 @@ class Flash(Technique):
         runs = self._make_claim(
             f"attention runs in torch's fused op ({self.backend})", _CALLS[self.backend], Relation.AT_LEAST, 1.0
         )
+        claims = [runs]
+        if self.backend not in ("math", "flex"):
+            claims.append(
+                self._make_claim(
+                    "attention calls run in fused ops",
+                    "fused_attention_calls",
+                    Relation.AT_LEAST,
+                    1.0,
+                    "all_attention_calls",
+                    whole=True,
+                )
+            )
         if not self.window:
-            return (runs,)
+            return tuple(claims)
         reach = self._make_claim(
             "a query attends to the window's keys", "attention_reach", Relation.EQUAL, float(self.window)
         )
-        return (runs, reach)
+        return (*claims, reach)
 
     def parity(self) -> ParityRule:
         if self.window:

@@ -156,7 +156,19 @@ class Optim(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.use in _IMPLEMENTATIONS:
-            return tuple(self._make_claim(f"the update runs {self.use}", *check) for check in _RUNS[self.use])
+            runs = [self._make_claim(f"the update runs {self.use}", *check) for check in _RUNS[self.use]]
+            if self.use != "forloop":
+                runs.append(
+                    self._make_claim(
+                        f"{self.use} ops update the parameters",
+                        f"updated_parameter_bytes:{self.use}",
+                        Relation.AT_LEAST,
+                        1.0,
+                        "updated_parameter_bytes",
+                        whole=True,
+                    )
+                )
+            return tuple(runs)
         kind = OPTIMIZERS[self.use]
         optimizers = state.optimizers.values()
         expected = compute_state_bytes(optimizers, kind.state)
@@ -168,10 +180,22 @@ class Optim(Technique):
             expected,
             tolerance=_SLACK,
         )
-        return (
+        claims = [
             self._make_claim("this optimizer runs the updates", steps, Relation.AT_LEAST, float(len(optimizers))),
             state_bytes,
-        )
+        ]
+        if kind.code_bytes:
+            codes = compute_state_bytes(optimizers, lambda parameter, _group: kind.code_bytes * parameter.numel())
+            claims.append(
+                self._make_claim(
+                    "moments are in codes of at most 8 bits",
+                    "optimizer_state_bytes:uint8",
+                    Relation.AT_LEAST,
+                    codes,
+                    whole=True,
+                )
+            )
+        return tuple(claims)
 
     def parity(self) -> ParityRule:
         if self.use in _IMPLEMENTATIONS:

@@ -20,6 +20,7 @@ class OptimizerKind(NamedTuple):
         paper: where it is from.
         package: what has to be installed, empty for none.
         options: given to the class.
+        code_bytes: bytes of a weight's moments in codes of at most 8 bits, if all of its tensor's moments are.
     """
 
     target: str
@@ -28,6 +29,7 @@ class OptimizerKind(NamedTuple):
     paper: str
     package: str = ""
     options: Mapping[str, Any] = {}
+    code_bytes: float = 0.0
 
 
 _PO, _BNB, _AO = "pytorch-optimizer", "bitsandbytes", "torchao"
@@ -40,13 +42,13 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
     "adamw": OptimizerKind("torch.optim:AdamW", state.count_adam_bytes, 1.0, "arXiv 1711.05101"),
     "adafactor": OptimizerKind("torch.optim:Adafactor", state.count_adafactor_bytes, None, "arXiv 1804.04235"),
     "adamw8bit": OptimizerKind(
-        "bitsandbytes.optim:AdamW8bit", state.count_adam8bit_bytes, 1.0, "arXiv 2110.02861", _BNB
+        "bitsandbytes.optim:AdamW8bit", state.count_adam8bit_bytes, 1.0, "arXiv 2110.02861", _BNB, code_bytes=2.0
     ),
     "paged_adamw8bit": OptimizerKind(
         "bitsandbytes.optim:PagedAdamW8bit", state.count_paged_adam8bit_bytes, 1.0, "arXiv 2305.14314, section 3", _BNB
     ),
     "lion8bit": OptimizerKind(
-        "bitsandbytes.optim:Lion8bit", state.count_momentum8bit_bytes, 0.1, "arXiv 2110.02861", _BNB
+        "bitsandbytes.optim:Lion8bit", state.count_momentum8bit_bytes, 0.1, "arXiv 2110.02861", _BNB, code_bytes=1.0
     ),
     "lars": OptimizerKind("pytorch_optimizer:LARS", state.count_momentum_bytes, None, "arXiv 1708.03888", _PO),
     "lamb": OptimizerKind("pytorch_optimizer:Lamb", state.count_adam_bytes, None, "arXiv 1904.00962", _PO),
@@ -60,9 +62,9 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
     "muon": OptimizerKind("pytorch_optimizer:Muon", state.count_muon_bytes, 1.0, "arXiv 2502.16982", _PO),
     "sm3": OptimizerKind("perfkit.techniques.optimizers.sm3:SM3", state.count_sm3_bytes, None, "arXiv 1901.11150"),
     "torchao_adamw8bit": OptimizerKind(
-        "torchao.optim:AdamW8bit", state.count_torchao_8bit_bytes, 1.0, "arXiv 2110.02861", _AO
+        "torchao.optim:AdamW8bit", state.count_torchao_8bit_bytes, 1.0, "arXiv 2110.02861", _AO, code_bytes=2.0
     ),
     "torchao_adamw4bit": OptimizerKind(
-        "torchao.optim:AdamW4bit", state.count_torchao_4bit_bytes, 1.0, "arXiv 2309.01507", _AO
+        "torchao.optim:AdamW4bit", state.count_torchao_4bit_bytes, 1.0, "arXiv 2309.01507", _AO, code_bytes=1.0
     ),
 }

@@ -176,7 +176,7 @@ def test_attention_that_can_have_no_window_is_refused(options: dict, told: str) 
 def test_a_window_that_is_not_applied_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flash, "make_windowed_attention", lambda window: AttentionCall.run_with)
     made = applied(f"flash:window={WINDOW}", new_state(gpt()))
-    (_, reach) = made.techniques[0].claims(made.state)
+    (*_, reach) = made.techniques[0].claims(made.state)
     ((holds, told),) = check_claims([reach], made.state, made.state.facts, {})
     assert not holds
     assert "attention_reach 16.0 == 5.0" in told

@@ -22,7 +22,7 @@ from perfkit.techniques.optimizers.sm3 import SM3
 from perfkit.workloads.workload import Batch
 from tests.fixtures.errors import has_id
 from tests.unit.techniques import tiny
-from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
+from tests.unit.techniques.facts import check_claims, fused_facts, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
 
 M, N = 128, 256  # of the matrix whose state is counted by hand
@@ -136,7 +136,7 @@ def test_the_implementation_is_told_beside_norms_and_clipping(use: str) -> None:
     for given, expected in ((use, True), (others[use], False)):
         state = applied(f"optim:use={given}", new_state(replace(WORKLOAD, build_model=WithRmsNorm))).state
         state.optimizer_step = clipped_step
-        results = check_claims(Optim(use=use).claims(state), state, {}, {})
+        results = check_claims(Optim(use=use).claims(state), state, fused_facts(state), {})
         assert all(holds for holds, _ in results) is expected, results
 
 
@@ -149,7 +149,8 @@ def test_implementations_are_chosen_of_every_optimizer_that_has_them() -> None:
 
     for build in (lambda model: Own(model, 1e-3), lambda model: torch.optim.RMSprop(model.parameters())):
         state = applied("optim:use=foreach", new_state(replace(WORKLOAD, build_optimizer=build))).state
-        assert all(holds for holds, _ in check_claims(Optim(use="foreach").claims(state), state, {}, {}))
+        results = check_claims(Optim(use="foreach").claims(state), state, fused_facts(state), {})
+        assert all(holds for holds, _ in results)
 
 
 def test_a_fused_optimizer_is_no_longer_scaled_as_one() -> None:
