@@ -120,8 +120,8 @@ RECORDED_BY_SUBJECT = {
         "steps_of_a_cycle": "steps until the work of a step repeats, if more than one: whole cycles are timed, traced "
         "and counted, and figures per step are their mean",
         "backward_passes": "backward passes in a step; absent for a workload with its own step and for pipelines",
-        "all_attention_calls": "attention calls of a step, recomputed ones too: fused ops, and softmaxes between batched "
-        "products",
+        "all_attention_calls": "attention calls of a step, recomputed ones too: fused ops, and softmaxes between "
+        "batched products",
         "fused_attention_calls": "those that fused ops compute; torch's math backend does not count",
         "convolutions": "calls of 2-d convolutions in one forward pass; absent for compiled code",
         "channels_last_convolutions": "2-d convolutions with a channels-last output; absent for compiled code",
@@ -141,6 +141,7 @@ RECORDED_BY_SUBJECT = {
         "batch_calls:<package>": "calls of webdataset or albumentations functions to make one batch without workers",
     },
     "torch.compile": {
+        "compilable_flops_share": "share of those FLOPs of forward in the modules to be compiled, before it",
         "graphs": "distinct forward graphs",
         "graph_breaks": "graph breaks during compilation; code shared by several layers counts once",
         "dynamic_graphs": "graphs with guards on symbolic sizes (`dynamic=true`)",
@@ -167,6 +168,7 @@ DERIVED = {
     "matmul_flops_share:<dtype>": "share of GEMM FLOPs with operands of the dtype",
     "matmul_time_share:<dtype>": "share of GEMM kernel time by dtype in kernel names; replaces the FLOPs share where "
     "GEMMs without an op have no FLOPs",
+    "compiled_flops_share": "share of the step's FLOPs of GEMMs, convolutions and attention that eager ops do not show",
     "graph_launches": "launches of CUDA graphs; absent without a device trace",
 }
 

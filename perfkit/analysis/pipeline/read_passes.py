@@ -21,7 +21,7 @@ from perfkit.analysis.trace.roofline.fact_bounds import Facts
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep, split_ops_by_step
 from perfkit.core.note import make_note
-from perfkit.core.record import Environment
+from perfkit.core.record import Environment, get_value
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.suite_reader import StoredRank
@@ -67,7 +67,8 @@ def read_passes(
         ops = _read_rank_ops(rank) if wanted or names or in_pipeline or rank.record.rank in compared else None
         if in_pipeline and ops is not None and (stages := find_stage_actions(ops)) is not None:
             actions[rank.record.rank] = stages
-        facts.append({**rank.record.facts, **({} if ops is None else derive_trace_facts(ops, names))})
+        flops = None if rank.record.flops is None else get_value(rank.record.flops.hardware)
+        facts.append({**rank.record.facts, **({} if ops is None else derive_trace_facts(ops, names, flops))})
         if wanted and ops is not None and len(ops.trace):
             wants_steps = by_step and not any(trace.steps for trace in traces)
             analyzed = _analyze_trace(runs, rank, ops, ceilings, with_others=with_others)

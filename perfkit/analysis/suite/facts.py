@@ -7,13 +7,15 @@ supply the rest, and where they do not, only bounds of a fact are known.
 import math
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from perfkit.analysis.trace.matmul_time import measure_matmul_time, shorten_names
 from perfkit.analysis.trace.replayed_ops import count_replayed_calls, is_part_of_model, match_any
 from perfkit.analysis.trace.roofline.fact_bounds import Fact, FactBounds
-from perfkit.core.record import Claim
+from perfkit.core.record import PHASES, Claim
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.kernels.gemm_kernel import classify_matrix_unit, is_matrix_kernel
-from perfkit.trace.model import NONE
+from perfkit.trace.model import COMPILED_GRAPH, NONE
 from perfkit.trace.ops.call_counts import count_kernel_calls, count_op_calls, count_range_calls, count_replayed_kernels
 from perfkit.trace.ops.graph_replays import GraphReplays, find_graph_replays
 from perfkit.trace.ops.ops import OpRole, Ops
@@ -26,6 +28,7 @@ MATMUL_KERNEL_CALLS = "matmul_kernel_calls"
 MATMUL_FLOPS_SHARE = "matmul_flops_share"
 MATMUL_TIME_SHARE = "matmul_time_share"
 GRAPH_LAUNCHES = "graph_launches"
+COMPILED_FLOPS_SHARE = "compiled_flops_share"
 DERIVED = (
     OP_CALLS,
     BACKWARD_OP_CALLS,
@@ -34,6 +37,7 @@ DERIVED = (
     MATMUL_KERNEL_CALLS,
     MATMUL_FLOPS_SHARE,
     GRAPH_LAUNCHES,
+    COMPILED_FLOPS_SHARE,
 )
 
 # Facts that replace others of the same detail, where a trace lacks them.
@@ -46,7 +50,7 @@ def find_derived_names(claims: Iterable[Claim]) -> set[str]:
     return {name for name in named if name.partition(":")[0] in DERIVED}
 
 
-def derive_trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
+def derive_trace_facts(ops: Ops, names: Iterable[str], step_flops: float | None = None) -> dict[str, Fact]:
     """The values of derived facts, per step; their bounds where CUDA graphs were replayed.
 
     `op_calls:<globs>` and `backward_op_calls:<globs>` count ops, nested ones too, in all of a step or its backward
@@ -56,7 +60,8 @@ def derive_trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
     `matmul_flops_share:<dtype>` is the share of the FLOPs of matrix products whose operands have the
     dtype; it is absent where the trace shows no matrix product. Where it shows some without FLOPs,
     `matmul_time_share:<dtype>` stands for it. `graph_launches` counts launches of CUDA graphs; it is absent where no
-    device was traced.
+    device was traced. `compiled_flops_share` is the share of `step_flops`, the matrix FLOPs of a step as counted
+    eagerly, without those of ops outside of compiled graphs; optimizers' ops count as compiled.
     """
     graphs = find_graph_replays(ops)
     facts: dict[str, Fact] = {}
@@ -78,6 +83,8 @@ def derive_trace_facts(ops: Ops, names: Iterable[str]) -> dict[str, Fact]:
             facts |= _compute_matmul_share(ops, graphs, detail)
         elif kind == GRAPH_LAUNCHES and ops.trace.has_device_events:
             facts[name] = graphs.launches / max(len(ops.steps), 1)
+        elif kind == COMPILED_FLOPS_SHARE and step_flops:
+            facts[name] = max(1 - _sum_eager_flops(ops) / step_flops, 0.0)
     return facts
 
 
@@ -135,6 +142,22 @@ def _compute_matmul_share(ops: Ops, graphs: GraphReplays, dtype: str) -> dict[st
 
 def _describe_lost_replays(graphs: GraphReplays) -> str:
     return f"no kernels were recorded for {graphs.lost} of {graphs.launches} CUDA graph replays"
+
+
+def _sum_eager_flops(ops: Ops) -> float:
+    """Matrix FLOPs per step of ops outside of compiled graphs and of optimizers."""
+    table = np.array([name.startswith(COMPILED_GRAPH) for name in ops.trace.names])
+    compiled = np.append(table[ops.trace.name[ops.event]], False)  # NONE (-1) takes the last entry
+    parent = np.append(ops.parent, NONE)
+    around, inside = np.arange(len(ops)), np.zeros(len(ops), bool)
+    while np.any(around != NONE):
+        inside |= compiled[around]
+        around = parent[around]
+    matrix = np.array([call.cost.unit == ComputeUnit.MATRIX for call in ops.calls] + [False])[ops.call]
+    counted = matrix & ~inside & (ops.role == OpRole.COSTED) & (ops.phase != PHASES.index("optimizer"))
+    if len(ops.steps):
+        counted &= ops.step != NONE
+    return float(np.nansum(ops.flops[counted])) / max(len(ops.steps), 1)
 
 
 def _compute_matmul_flops_shares(ops: Ops) -> dict[str, float]:

@@ -16,8 +16,8 @@ from perfkit.instruments.compile_exclusion import has_compiled_modules
 from perfkit.instruments.facts.block_facts import collect_block_facts
 from perfkit.instruments.facts.convolution_layout import count_convolution_layouts
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
-from perfkit.instruments.facts.fused_calls import FusedCalls
 from perfkit.instruments.facts.expert_loads import measure_expert_loads
+from perfkit.instruments.facts.fused_calls import FusedCalls
 from perfkit.instruments.facts.own_step_facts import collect_own_step_facts
 from perfkit.instruments.facts.random_numbers import watch_random_updates
 from perfkit.instruments.facts.saved_tensors import REPLAYED, measure_saved_bytes

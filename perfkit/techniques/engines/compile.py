@@ -1,6 +1,7 @@
 """`compile`: torch.compile with inductor, of the whole model or of every block."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -8,13 +9,17 @@ from torch import nn
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.cost.live_flops import FlopCounter
 from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.own_step import run_trial_step
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.trial import draw_trial_batch, run_trial_forward
 
 _AUTOTUNED = ("max-autotune", "max-autotune-no-cudagraphs")
+_COMPILABLE = "compilable_flops_share"
 _ON_A_CPU = "on a CPU, Inductor autotunes only batched matmuls and frozen weights"
 
 
@@ -81,6 +86,8 @@ class Compile(Technique):
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())
         if not modules:
             raise UnavailableError(f"the workload {state.workload.name} names no blocks; use scope=model")
+        if state.world.size == 1 and (share := _measure_flops_share(state, modules)):
+            state.facts[_COMPILABLE] = share
         options: dict[str, Any] = {} if self.mode == "default" else {"mode": self.mode}
         torch.compiler.reset()
         torch._dynamo.utils.counters.clear()
@@ -104,6 +111,11 @@ class Compile(Technique):
                 "backward passes run the compiled graphs", f"backward_{calls}", Relation.AT_LEAST, regions
             ),
         ]
+        if _COMPILABLE in state.facts:
+            statement = f"compiled graphs contain the {self.scope}'s FLOPs"
+            claims.append(
+                self._make_claim(statement, "compiled_flops_share", Relation.AT_LEAST, 1.0, _COMPILABLE, whole=True)
+            )
         if self.fullgraph:
             claims.append(self._make_claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))
         if self.dynamic is not None:
@@ -115,6 +127,33 @@ class Compile(Technique):
         if self.mode in _AUTOTUNED:
             claims.append(self._make_claim("Inductor autotuned kernels", "autotuned", Relation.AT_LEAST, 1.0))
         return tuple(claims)
+
+
+def _measure_flops_share(state: TrainState, modules: Iterable[nn.Module]) -> float:
+    """Measure the share of the matrix FLOPs of a forward pass that `modules` have; 0 without any."""
+    counter, entered, within = FlopCounter(), [0.0], 0.0
+
+    def enter(*_of_the_call: object) -> None:
+        entered.append(counter.build_count().matrix)
+
+    def leave(*_of_the_call: object) -> None:
+        nonlocal within
+        begun = entered.pop()
+        if len(entered) == 1:  # not within another
+            within += counter.build_count().matrix - begun
+
+    with ExitStack() as stack:
+        for module in modules:
+            stack.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
+            stack.callback(module.register_forward_hook(leave, always_call=True).remove)
+        stack.enter_context(counter)
+        if state.workload.step is None:
+            run_trial_forward(state)
+        else:
+            with draw_trial_batch(state) as batch:
+                run_trial_step(state, batch)
+    whole = counter.build_count().matrix
+    return within / whole if whole else 0.0
 
 
 def _compile_module(module: nn.Module, **options: Any) -> None:

@@ -126,8 +126,27 @@ class FullyShard(Technique):
         yield least("parameters are gathered for every block", f"op_calls:{_GATHERS}", value=units)
         if self._reshard:
             yield least("parameters are gathered again in backward", gathers, value=units)
+            if state.workload.step is None:  # an own step runs as many forward passes as it likes
+                size = self._count_gathered_bytes(state)
+                fact = "collective_bytes:all-gather"
+                yield least("parameters are freed and gathered for each pass", fact, value=size, whole=True)
         else:
             yield self._make_claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
+
+    def _count_gathered_bytes(self, state: TrainState) -> float:
+        """Count the bytes gathered in a step: all for forward, and again those of blocks that gradients flow through.
+
+        The rest outside of the blocks counts as one block.
+        """
+        ranks, inside = self._count_slices(state), [[*block.parameters()] for block in state.blocks]
+        of_blocks = {parameter for block in inside for parameter in block}
+        groups = [*inside, [parameter for parameter in state.model.parameters() if parameter not in of_blocks]]
+        total = 0
+        for group in groups:
+            passes = 2 if any(parameter.requires_grad for parameter in group) else 1
+            sliced = [parameter for parameter in group if parameter not in state.dealt_parameters]
+            total += passes * ranks * sum(count_slice_bytes(parameter, ranks) for parameter in sliced)
+        return float(state.accumulation * state.microbatches * total)
 
     def _make_traffic_claims(self, state: TrainState, ranks: int) -> Iterator[Claim]:
         """Make claims on the bytes sent per microbatch; split layers call the same ops over other ranks."""

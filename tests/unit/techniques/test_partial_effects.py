@@ -14,6 +14,7 @@ from perfkit.core.record import Claim
 from perfkit.instruments.training.tensors import collect_state_facts
 from perfkit.techniques.apply import AppliedTechniques
 from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.engines.compile import _measure_flops_share
 from perfkit.techniques.optimizers.optim import Optim
 from perfkit.techniques.optimizers.optimizer_state import count_adam8bit_bytes
 from perfkit.techniques.optimizers.optimizers import OptimizerKind
@@ -160,3 +161,13 @@ def test_eight_bits_need_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge_eight_bit(32, 4, monkeypatch) == "not active"  # none has 4096 numbers
     assert judge_eight_bit(64, 1, monkeypatch) == "in part"  # 4096 of 5120
     assert judge_eight_bit(64, 6, monkeypatch) == "active"
+
+
+def test_blocks_are_a_share_of_the_flops_to_compile() -> None:
+    """A block has 12 WIDTH^2 of products a token and its attention; stem and head have 2 x 16 WIDTH."""
+    state = new_state(FOUR_BLOCKS)
+    token = 2 * (12 * tiny.WIDTH**2 + 2 * tiny.TIME * tiny.WIDTH)
+    outside = 2 * 2 * 16 * tiny.WIDTH
+    assert _measure_flops_share(state, state.blocks) == pytest.approx(4 * token / (4 * token + outside))
+    assert _measure_flops_share(state, state.blocks[:1]) == pytest.approx(token / (4 * token + outside))
+    assert _measure_flops_share(state, [state.model, *state.blocks]) == 1.0

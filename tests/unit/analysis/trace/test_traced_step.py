@@ -6,8 +6,10 @@ import pytest
 
 from perfkit.analysis.model.time_split import IDLE_QUEUED, NO_ESTIMATE, WAITING_FOR_CPU
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.suite.engagement import check_claims
 from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
+from perfkit.core.record import Claim, Relation
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.readers.trace_reader import read_trace
@@ -160,3 +162,26 @@ def test_matrix_kernels_are_counted_by_the_dtype_that_their_names_tell(tmp_path:
         ["matmul_kernel_calls:tf32", "matmul_kernel_calls:bf16", "matmul_kernel_calls:fp16"],
     )
     assert [*facts.values()] == [2.0, 2.0, 0.0]
+
+
+def test_products_outside_of_compiled_graphs_leave_a_part(tmp_path: Path) -> None:
+    """One block of four is compiled: its product and a quarter of the FLOPs."""
+    blocks = [op("aten::mm", 100 * number + 20, 20, [SQUARE, SQUARE]) for number in range(4)]
+    events = [mark("perfkit::step#0", 0, 400), mark("## Call CompiledFxGraph f1 ##", 110, 40), *blocks]
+    ops = read(tmp_path, events)
+    name = "compiled_flops_share"
+    assert derive_trace_facts(ops, [name], 8e6) == {name: 0.25}
+    assert derive_trace_facts(ops, [name]) == {}
+    claim = Claim(
+        technique="compile",
+        statement="it acts",
+        fact=name,
+        relation=Relation.AT_LEAST,
+        value=1.0,
+        relative_to="compilable_flops_share",
+        whole=True,
+    )
+    for compilable, outcome in ((1.0, "in part"), (0.25, "active")):
+        facts = derive_trace_facts(ops, [name], 8e6) | {"compilable_flops_share": compilable}
+        (result,) = check_claims([claim], [facts], None, {})
+        assert result.outcome == outcome
