@@ -43,7 +43,8 @@ class Parity(Struct):
 
     `verdict` is `equal`, `within tolerance`, `differs`, `not comparable` or `unknown`; `basis` is where the tolerance
     comes from, or the reason for the last two. `not_finite_step` is the first step, from 1, whose loss is NaN or
-    infinite: it `differs` then, the baseline's too.
+    infinite: it `differs` then, the baseline's too. `gradient_ratio` and `buffer_ratio` are the norms of the first
+    gradients, and of the buffers after the compared warm-up steps, over the baseline's; set if it `differs` for that.
     """
 
     verdict: ParityVerdict
@@ -52,6 +53,8 @@ class Parity(Struct):
     basis: str
     steps: int
     not_finite_step: int | None = None
+    gradient_ratio: float | None = None
+    buffer_ratio: float | None = None
 
 
 class ClaimResult(Struct):

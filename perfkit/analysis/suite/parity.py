@@ -18,6 +18,8 @@ OTHER_NUMBERS = "the forward pass uses random numbers (dropout); compiled code d
 OTHER_PARTS = "the forward pass uses random numbers (dropout); parts of a batch draw different ones"
 OTHER_UPDATES = "the forward pass uses random numbers (dropout); updates draw from the same generator"
 SEEDED = "retrained with the random numbers of eager code: compiled code draws different ones"
+GRADIENTS = 0.1  # 16-bit rounding changes the norm by less
+BUFFERS = 1e-3
 PREDICTABLE = EQUAL / 10  # the drift of the baseline's own losses from one rounding
 
 
@@ -30,6 +32,10 @@ def check_parity(
     most the technique's own tolerance, `differs` beyond it or when any loss is not finite, `not comparable` where the
     technique says that it trains another function or on another trajectory, and `unknown` where there is nothing to
     compare or the two did not train on the same data; `basis` of these two is the reason.
+
+    Gradients of the first update must have the baseline's norm within 10 %, too: Adam divides by their size, so that
+    its losses do not show sums in place of means. So must buffers within 0.1 % or the tolerance: recomputation can
+    update running statistics twice, which losses in training do not show.
 
     The comparison ends where the baseline's echo, the same training started one rounding away, has left the
     baseline's losses by 1e-6: from there on, equal programs part as well.
@@ -74,6 +80,29 @@ def check_parity(
     elif worst > max(EQUAL, tolerance or 0.0) and (other := _explain_other_numbers(variant, baseline)):
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=other, steps=steps)
     verdict: ParityVerdict
+    if worst <= max(EQUAL, tolerance or 0.0):
+        gradients = _compute_ratio("gradient_norm", variant, baseline)
+        if gradients is not None and abs(gradients - 1) > GRADIENTS:
+            basis = f"losses agree, but the first update's gradients are {gradients:.3g} times the baseline's"
+            return Parity(
+                verdict="differs",
+                max_relative=worst,
+                tolerance=tolerance,
+                basis=basis,
+                steps=steps,
+                gradient_ratio=gradients,
+            )
+        buffers = _compute_ratio("buffer_norm", variant, baseline)
+        if buffers is not None and abs(buffers - 1) > max(BUFFERS, tolerance or 0.0):
+            basis = f"losses agree, but buffers (running statistics) have {buffers:.4g} times the baseline's norm"
+            return Parity(
+                verdict="differs",
+                max_relative=worst,
+                tolerance=tolerance,
+                basis=basis,
+                steps=steps,
+                buffer_ratio=buffers,
+            )
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:
@@ -81,6 +110,14 @@ def check_parity(
     else:
         verdict = "within tolerance" if worst <= tolerance else "differs"
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
+
+
+def _compute_ratio(norm: str, variant: RankRecord, baseline: RankRecord) -> float | None:
+    """A norm of the variant over the baseline's; None if unknown, or if forward is random."""
+    ours, theirs = (record.facts.get(norm) for record in (variant, baseline))
+    if variant.facts.get("random_forward") or ours is None or not theirs:
+        return None
+    return ours / theirs
 
 
 def _explain_other_numbers(variant: RankRecord, baseline: RankRecord) -> str:

@@ -22,6 +22,7 @@ from perfkit.instruments.facts.own_step_facts import collect_own_step_facts
 from perfkit.instruments.facts.random_numbers import watch_random_updates
 from perfkit.instruments.facts.saved_tensors import REPLAYED, measure_saved_bytes
 from perfkit.instruments.facts.teacher_facts import measure_teacher_facts
+from perfkit.instruments.facts.training_norms import measure_buffer_norm, watch_gradient_norm
 from perfkit.instruments.facts.zero_weights import measure_zero_weight_share
 from perfkit.instruments.memory.allocator_access import explain_unreported
 from perfkit.instruments.memory.allocator_history import record_allocator_history
@@ -62,7 +63,19 @@ def run_warm_up_pass(session: TrainingSession) -> None:
         # Loaders go on where they are: after the same number of steps, all variants meet the same batches.
         return session.agree(steady and not (isinstance(data, LoadedBatches) and data.varies))
 
-    warmup, steady = warm_up(session.step, session.clock, least=least, most=most, agree=agree)
+    alone = session.state.world.size == 1  # ranks may have parts of the gradients
+    compared = min(schedule.parity, schedule.warmup)
+
+    def step(index: int) -> None:
+        watched = watch_gradient_norm([*session.state.optimizers.values()]) if alone and index == 0 else nullcontext()
+        with watched as gradients:
+            session.step(index)
+        if gradients is not None:
+            session.recorder.add_facts(gradients)
+        if alone and index == compared - 1:
+            session.recorder.add_facts(measure_buffer_norm(session.state.model))
+
+    warmup, steady = warm_up(step, session.clock, least=least, most=most, agree=agree)
     session.recorder.update(warmup=warmup, is_steady=steady)
     keep_moment(session, "at_warm")
 

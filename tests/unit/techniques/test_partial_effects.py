@@ -1,19 +1,23 @@
 """Sabotaged techniques: they act on a part only, or on nothing, and none is credited."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import Optimizer
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.analysis.suite.engagement import check_claims, is_engaged, is_engaged_in_part
 from perfkit.core.record import Claim
+from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
 from perfkit.instruments.training.tensors import collect_state_facts
 from perfkit.techniques.apply import AppliedTechniques
-from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.engines.compile import _measure_flops_share
 from perfkit.techniques.optimizers.optim import Optim
 from perfkit.techniques.optimizers.optimizer_state import count_adam8bit_bytes
@@ -161,6 +165,37 @@ def test_eight_bits_need_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge_eight_bit(32, 4, monkeypatch) == "not active"  # none has 4096 numbers
     assert judge_eight_bit(64, 1, monkeypatch) == "in part"  # 4096 of 5120
     assert judge_eight_bit(64, 6, monkeypatch) == "active"
+
+
+@pytest.fixture
+def two_ranks() -> Iterator[None]:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("two_ranks")
+@pytest.mark.parametrize(
+    ("kept", "outcome"),
+    [
+        ((), "active"),
+        (range(4), "in part"),  # gathered for forward, and kept for backward
+    ],
+)
+def test_parameters_that_are_not_freed_are_gathered_less(kept: Iterable[int], outcome: str) -> None:
+    made = applied("zero3", new_state(FOUR_BLOCKS, World(size=2)))
+    for number in kept:
+        block = made.state.model.get_submodule(f"blocks.{number}")
+        assert isinstance(block, FSDPModule)
+        block.set_reshard_after_forward(False)
+    train(made.state, steps=1)
+    with ExchangedBytes(made.state.mesh.lines) as exchanged:
+        train(made.state, steps=1)
+    claims = made.techniques[0].claims(made.state)
+    (claim,) = (claim for claim in claims if claim.whole)
+    (result,) = check_claims([claim], [exchanged.collect_facts()], None, {})
+    assert result.outcome == outcome
+    made.state.close()
 
 
 def test_blocks_are_a_share_of_the_flops_to_compile() -> None:

@@ -70,6 +70,8 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
     for variant in suite.measured:
         furthest = variant.parity.max_relative
         if variant.parity.verdict == "differs" and furthest is not None:
+            norms = {"gradient_ratio": variant.parity.gradient_ratio, "buffer_ratio": variant.parity.buffer_ratio}
+            ratios = {name: ratio for name, ratio in norms.items() if ratio is not None}
             amount = f"by up to {furthest:.2g} relative"
             allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"
             yield Finding(
@@ -77,9 +79,11 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
                 severity="warning",
                 title=f"{variant.name} does not train like the baseline",
                 variant=variant.name,
-                evidence=f"losses of {variant.parity.steps} steps differ {amount}{allowed} ({variant.parity.basis})",
+                evidence=variant.parity.basis
+                if ratios
+                else f"losses of {variant.parity.steps} steps differ {amount}{allowed} ({variant.parity.basis})",
                 action="Find the cause before using it: the speed-up is not valid while the results differ.",
-                figures={"relative": furthest, "steps": variant.parity.steps},
+                figures={"relative": furthest, "steps": variant.parity.steps, **ratios},
             )
 
 

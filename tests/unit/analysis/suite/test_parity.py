@@ -138,3 +138,19 @@ def test_compiled_code_is_compared_by_what_it_does_with_the_random_numbers_of_ea
     assert check_parity(wrong, spec("compile"), record(), spec()).verdict == "differs"
     broken = record(losses=(3.0, 2.0, 1.0), seeded_losses=(3.0, None, 1.0), facts=drawn, parity=RULE)
     assert {"2"} <= {*list_figures(check_parity(broken, spec("compile"), record(), spec()).basis)}
+
+
+@pytest.mark.parametrize(
+    ("norm", "ours", "verdict"),
+    [
+        ("gradient_norm", 6.0, "differs"),  # sums of three microbatches, which Adam divides away
+        ("gradient_norm", 2.1, "equal"),
+        ("buffer_norm", 2.5, "differs"),
+        ("buffer_norm", 2.01, "equal"),  # within the technique's tolerance
+    ],
+)
+def test_equal_losses_do_not_hide_other_gradients_and_buffers(norm: str, ours: float, verdict: str) -> None:
+    result = check_parity(record(parity=RULE, facts={norm: ours}), spec("amp"), record(facts={norm: 2.0}), spec())
+    assert result.verdict == verdict
+    ratio = {"gradient_norm": result.gradient_ratio, "buffer_norm": result.buffer_ratio}[norm]
+    assert ratio == (ours / 2.0 if verdict == "differs" else None)

@@ -37,7 +37,7 @@ NOT_FINITE = FindingKind(
 PARITY_BROKEN = FindingKind(
     "loss.parity_broken",
     WARNING,
-    "The losses differ from the baseline's by more than the technique's tolerance.",
+    "The losses differ from the baseline's by more than the technique's tolerance, or gradients or buffers do.",
     "Find out why before using the variant.",
 )
 OUT_OF_MEMORY = FindingKind(
