@@ -56,6 +56,7 @@ RECORDED_BY_SUBJECT = {
         "of split layers, and all other parameters",
         "split_activation_bytes": "bytes that split layers exchange in a step of all ranks, forward and backward: "
         "inputs of column-split and outputs of row-split layers, where gradients flow",
+        "sequences_split": "1 if the plan splits sequences between layers, else 0",
         "split_layers": "layers that tensor parallelism splits and gradients flow through",
         "column_split_layers": "split layers that are split by their outputs (`ColwiseParallel`)",
         "row_split_layers": "split layers that are split by their inputs (`RowwiseParallel`)",

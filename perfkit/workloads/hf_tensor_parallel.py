@@ -22,10 +22,6 @@ _STYLES: dict[str, tuple[type[ColwiseParallel | RowwiseParallel], dict[str, Any]
 def split_by_model_plan(model: nn.Module, split: TensorParallelSplit) -> dict[str, ParallelStyle]:
     """The plan for `parallelize_module`; `UnavailableError` where the model has none that serves."""
     who = type(model).__name__
-    if split.sequence or split.loss:
-        raise UnavailableError(
-            f"the plan of {who} splits neither sequences nor the loss; use tp{split.ranks}:sp=false:loss=false"
-        )
     named: dict[str, str] = getattr(model, "_tp_plan", None) or {}
     if not named:
         raise UnavailableError(f"Transformers has no tensor-parallel plan for {who}")
@@ -38,5 +34,10 @@ def split_by_model_plan(model: nn.Module, split: TensorParallelSplit) -> dict[st
         shown = " and ".join(map(str, sorted(heads)))
         raise UnavailableError(
             f"{shown} heads of {who} are not divisible by {split.ranks} ranks", id="skip.indivisible"
+        )
+    # Last: with these options nothing else is refused.
+    if split.sequence or split.loss:
+        raise UnavailableError(
+            f"the plan of {who} splits neither sequences nor the loss; use tp{split.ranks}:sp=false:loss=false"
         )
     return {name: style(**layouts) for name, (style, layouts) in ((name, _STYLES[of]) for name, of in named.items())}

@@ -41,7 +41,7 @@ def watch_gradient_norm(optimizers: Sequence[Optimizer]) -> Iterator[dict[str, f
 
 
 def measure_buffer_norm(model: nn.Module) -> dict[str, float]:
-    """Measure the L2 norm of the model's buffers, counts of batches included; absent without one, or if one is infinite."""
+    """Measure the L2 norm of the model's buffers, counts of batches included; absent without one, or if infinite."""
     buffers = [buffer for buffer in model.buffers() if not buffer.is_sparse and not buffer.is_complex()]
     norms = [torch.linalg.vector_norm(get_local_part(buffer).double()).item() for buffer in buffers]
     total = sum(norm * norm for norm in norms) ** 0.5

@@ -112,6 +112,12 @@ def get_split_bytes(parameter: torch.Tensor) -> int:
     return parameter.nbytes // parameter.numel() * get_split_shape(parameter).numel() if parameter.numel() else 0
 
 
+def splits_sequences(plan: Plan) -> bool:
+    """True if layers that are split by their inputs leave parts of their outputs, not whole sums."""
+    rows = (style for style in plan.values() if isinstance(style, RowwiseParallel))
+    return any(isinstance(layout, Shard) for style in rows for layout in style.output_layouts)
+
+
 def parallelize_model(model: nn.Module, mesh: DeviceMesh, plan: Plan) -> None:
     """Split a model in place. All ranks have the first one's parameters and buffers then, as with DDP.
 

@@ -29,6 +29,7 @@ from perfkit.techniques.base.tensor_parallel import (
     make_exchange_facts,
     measure_split,
     parallelize_model,
+    splits_sequences,
 )
 from perfkit.techniques.base.trial import run_trial_forward
 from perfkit.workloads.model_loss import compute_loss
@@ -36,6 +37,7 @@ from perfkit.workloads.workload import Batch, TensorParallelSplit, Workload
 
 # Facts.
 _HELD = "split_parameter_bytes"
+_SEQUENCES = "sequences_split"
 
 
 class _SplitCollective(NamedTuple):
@@ -69,7 +71,7 @@ class Tp(ModelParallel):
       all-gather and a reduce-scatter: as many bytes, less memory.
     - `loss=true` (loss parallelism): each rank has the logits of a part of the vocabulary.
 
-    The workload gives the plan (`Workload(tensor_parallel_plan=...)`). Optimizers update tensor by tensor
+    The workload gives the plan (`Workload(tensor_parallel_plan=...)`). One that splits no sequences takes all-reduces. Optimizers update tensor by tensor
     (`foreach=False`).
     """
 
@@ -128,7 +130,11 @@ class Tp(ModelParallel):
             state.workload = replace(state.workload, loss=partial(_compute_local_loss, state.workload))
         state.group_changes.append(_disable_foreach)
         batches = len(state.batches_of_ranks) * state.accumulation
-        state.facts |= {_HELD: float(split.parameter_bytes), **make_exchange_facts(state.exchanges, batches)}
+        state.facts |= {
+            _HELD: float(split.parameter_bytes),
+            _SEQUENCES: float(splits_sequences(plan)),
+            **make_exchange_facts(state.exchanges, batches),
+        }
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
@@ -141,7 +147,7 @@ class Tp(ModelParallel):
             for what, fact in shares
         ]
         least = partial(self._make_claim, relation=Relation.AT_LEAST, value=1.0)
-        for collective in _COLLECTIVES[self.sp]:
+        for collective in _COLLECTIVES[bool(state.facts.get(_SEQUENCES))]:
             done, in_backward = f"activations are {collective.done}", f"backward_op_calls:{collective.op}"
             claims += [
                 least(f"{done} for every split layer", f"op_calls:{collective.op}", relative_to=LAYERS),

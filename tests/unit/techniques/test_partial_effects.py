@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import Placement, Replicate, Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import Optimizer
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -206,3 +208,19 @@ def test_blocks_are_a_share_of_the_flops_to_compile() -> None:
     assert _measure_flops_share(state, state.blocks) == pytest.approx(4 * token / (4 * token + outside))
     assert _measure_flops_share(state, state.blocks[:1]) == pytest.approx(token / (4 * token + outside))
     assert _measure_flops_share(state, [state.model, *state.blocks]) == 1.0
+
+
+@pytest.mark.usefixtures("two_ranks")
+@pytest.mark.parametrize(
+    ("layout", "kinds"),
+    [(Replicate(), {"all-reduce"}), (Shard(1), {"all-gather", "reduce-scatter"})],
+)
+def test_a_plan_of_plain_styles_is_checked_by_what_it_exchanges(layout: Placement, kinds: set[str]) -> None:
+    plan = {
+        "blocks.*.up": ColwiseParallel(input_layouts=layout),
+        "blocks.*.down": RowwiseParallel(output_layouts=layout),
+    }
+    made = applied("tp", new_state(replace(FOUR_BLOCKS, tensor_parallel_plan=lambda *_: plan), World(size=2)))
+    facts = {claim.fact for claim in made.techniques[0].claims(made.state)}
+    made.state.close()
+    assert {fact.split(":")[1] for fact in facts if fact.startswith("collective_bytes:")} == kinds

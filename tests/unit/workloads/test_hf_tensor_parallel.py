@@ -53,3 +53,12 @@ def test_a_llama_is_split_by_heads_mlp_and_vocabulary() -> None:
 def test_what_the_plan_does_not_serve_is_refused(config: str, split: TensorParallelSplit, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
         split_by_model_plan(model_of(config), split)
+
+
+def test_no_option_is_named_that_is_refused_next() -> None:
+    """As Qwen3's plan, whose norms of queries have a style of Transformers' own."""
+    model = model_of("llama")
+    model._tp_plan = {**model._tp_plan, "model.layers.*.self_attn.q_norm": "replicated_with_own_gradients"}
+    for sequence in (True, False):
+        with pytest.raises(UnavailableError, match="replicated_with_own_gradients"):
+            split_by_model_plan(model, TensorParallelSplit(2, sequence=sequence, loss=sequence))
