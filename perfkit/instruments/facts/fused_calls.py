@@ -55,10 +55,10 @@ class FusedCalls(TorchDispatchMode):
         local = [get_local_part(parameter) for parameter in self._parameters]
         self._sizes = {part.data_ptr(): part.nbytes for part in local if has_storage(part) and part.nbytes}
         self._versions = self._read_versions()
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         after = self._read_versions()
         changed = zip(self._parameters, self._versions, after, strict=True)
         self._updated |= {get_local_part(parameter).data_ptr() for parameter, old, new in changed if old != new}

@@ -71,8 +71,8 @@ class Tp(ModelParallel):
       all-gather and a reduce-scatter: as many bytes, less memory.
     - `loss=true` (loss parallelism): each rank has the logits of a part of the vocabulary.
 
-    The workload gives the plan (`Workload(tensor_parallel_plan=...)`). One that splits no sequences takes all-reduces. Optimizers update tensor by tensor
-    (`foreach=False`).
+    The workload gives the plan (`Workload(tensor_parallel_plan=...)`). One that splits no sequences takes all-reduces.
+    Optimizers update tensor by tensor (`foreach=False`).
     """
 
     name: ClassVar[str] = "tp"

@@ -27,6 +27,7 @@ from perfkit.instruments.training.tensors import (
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.call_wrappers import is_compiled_in_place
 from perfkit.techniques.base.state import TrainState
+from perfkit.trace.model import COMPILED_GRAPH
 from tests.unit.techniques.tiny import batches, train
 
 _PRODUCTS = ("mm", "addmm", "bmm")
@@ -152,8 +153,8 @@ class StepTrace:
         self._state = state
 
     @cached_property
-    def _ops(self) -> tuple[list[str], list[str]]:
-        """Names of all ops of one step, and of those inside backward."""
+    def _ops(self) -> tuple[list[str], list[str], list[str]]:
+        """Names of all ops of one step, of those inside backward, and of those inside compiled graphs."""
         backward = self._state.backward
 
         def marked(loss: torch.Tensor) -> None:
@@ -169,15 +170,25 @@ class StepTrace:
         assert results is not None
         # As recorded: profiler.events() builds a tree of objects first, a quarter of what the ranks' tests take.
         events = [(event.name(), event.start_ns(), event.end_ns()) for event in results.events()]
-        ranges = [(start, end) for name, start, end in events if name == "backward of the test"]
-        inside = [name for name, start, end in events if any(first <= start and end <= last for first, last in ranges)]
-        return [name for name, _, _ in events], inside
+        inside = [
+            [name for name, start, end in events if any(first <= start and end <= last for first, last in ranges)]
+            for ranges in (
+                [(start, end) for name, start, end in events if name.startswith(mark)]
+                for mark in ("backward of the test", COMPILED_GRAPH)
+            )
+        ]
+        return [name for name, _, _ in events], inside[0], inside[1]
 
     def fact(self, kind: str, detail: str) -> float:
         if kind == "matmul_flops_share":
             with ProductDtypes() as products:
                 train(self._state, steps=1)
             return products.calls.get(detail, 0) / sum(products.calls.values())
+        if kind == "compiled_flops_share":
+            products, compiled = (
+                sum(name.removeprefix("aten::") in _PRODUCTS for name in names) for names in self._ops[::2]
+            )
+            return compiled / products
         names = self._ops[kind == "backward_op_calls"]
         return float(sum(fnmatchcase(name, pattern) for name in names for pattern in detail.split(",")))
 
@@ -192,7 +203,11 @@ def check_claims(
 
 def _check(claim: Claim, trace: StepTrace, facts: dict[str, float], baseline: dict[str, float]) -> tuple[bool, str]:
     kind, _, detail = claim.fact.partition(":")
-    found = facts[claim.fact] if claim.fact in facts or not detail else trace.fact(kind, detail)
+    found = (
+        facts[claim.fact]
+        if claim.fact in facts or not (detail or kind == "compiled_flops_share")
+        else trace.fact(kind, detail)
+    )
     expected = claim.value
     if claim.relative_to:
         expected *= baseline[claim.fact] if claim.relative_to == "baseline" else facts[claim.relative_to]
