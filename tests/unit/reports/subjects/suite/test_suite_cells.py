@@ -121,3 +121,8 @@ def test_energy_has_that_of_a_token_and_the_mean_power_below(realistic: Analysis
     assert suite_cells.make_energy_cell(variant) == Cell("31.2 J", detail="0.00152 J/token, 612 W", value=31.2)
     nobody_said = with_changes(realistic, energy_per_unit=Unknown(reason="the units are not known"), **powered)
     assert suite_cells.make_energy_cell(nobody_said).detail == "612 W"
+
+
+def test_acting_in_part_is_a_word_of_its_own(realistic: Analysis) -> None:
+    cell = suite_cells.make_active_cell(with_changes(realistic, active=False, active_in_part=True))
+    assert (cell.text, cell.tone) == ("in part", "bad")
