@@ -164,18 +164,15 @@ class Offload(Technique):
         if self.what == "activations":
             state.forward_contexts.append(ActivationPager(lambda _dtype: store, state.device).make_hooks)
             return state
-        if self.what == "optimizer":
-            after = partial(page_state, store=store)
-        else:
-            # Once all techniques are applied: where `ddp` comes after this one, it runs a forward pass, after which the
-            # parameters that it sends would have no memory.
-            install = cache(partial(page_blocks, state, store))
-
-            def after(optimizer: Optimizer) -> None:
-                page_around_step(optimizer, paged=install())
+        # Once all techniques are applied: where `ddp` comes after this one, it runs a forward pass, after which the
+        # parameters that it sends would have no memory.
+        install = cache(partial(page_blocks, state, store))
 
         def paged(optimizer: Optimizer) -> Optimizer:
-            after(optimizer)
+            if self.what == "optimizer":
+                page_state(optimizer, store=store)
+            else:
+                page_around_step(optimizer, paged=install())
             return optimizer
 
         state.optimizer_changes.append(paged)

@@ -122,8 +122,7 @@ def compute_utilization(flops: Flops, step_s: float | None, limit: PeakRate | Un
             why if isinstance(hardware, Measurement) else hardware,
             tuple(ceiling for ceiling in limit.ceilings if ceiling.kind == CeilingKind.MEASURED),
         )
-    shown = (Unknown(reason=_NOT_ALL_RAN) if _is_beyond_peak(share) else share for share in (model, hardware))
-    return Utilization(*shown)
+    return Utilization(_refuse_beyond_peak(model), _refuse_beyond_peak(hardware))
 
 
 _NOT_ALL_RAN = (
@@ -139,6 +138,10 @@ def _add_masked(flops: Flops) -> Quantity:
     return replace(
         flops.hardware, value=flops.hardware.value + flops.masked, source=f"{flops.hardware.source}; {UNMASKED}"
     )
+
+
+def _refuse_beyond_peak(share: Quantity) -> Quantity:
+    return Unknown(reason=_NOT_ALL_RAN) if _is_beyond_peak(share) else share
 
 
 def _is_beyond_peak(share: Quantity) -> bool:
