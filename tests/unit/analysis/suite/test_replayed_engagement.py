@@ -45,7 +45,7 @@ def results(path: Path, technique: Technique, events: Sequence[Event]) -> tuple[
 
 
 def one(path: Path, technique: Technique, events: Sequence[Event]) -> ClaimResult:
-    (result,) = results(path, technique, events)
+    result, *_ = results(path, technique, events)  # the others are of facts that no trace tells
     return result
 
 
