@@ -47,8 +47,12 @@ FAMILIES = (
     ),
 )
 
-# These launch nothing themselves: the first calls the ops above, the other runs on the CPU.
-_LAUNCH_NOTHING = ("aten::scaled_dot_product_attention", f"{_SDPA}flash_attention_for_cpu")
+# These launch nothing in a graph: the first calls the ops above, the others are the CPU's and other devices'.
+_LAUNCH_NOTHING = (
+    "aten::scaled_dot_product_attention",
+    f"{_SDPA}flash_attention_for_cpu",
+    f"{_SDPA}fused_attention_overrideable",
+)
 
 _ATTENTION = re.compile(r"attn|attention|fmha|sdpa|flash", re.IGNORECASE)
 # Kernels after a forward kernel: part of attention that another kernel counts.

@@ -38,9 +38,9 @@ _CALLS = {
     "math": "op_calls:aten::_scaled_dot_product_attention_math",
     "cudnn": "op_calls:aten::_scaled_dot_product_cudnn_attention",
     "flex": "kernel_calls:*flex_attention*",  # triton_tem_fused_flex_attention_0, ..._backward_2
-    "auto": "op_calls:aten::_scaled_dot_product_flash_attention,aten::_scaled_dot_product_flash_attention_for_cpu,"
-    "aten::_scaled_dot_product_efficient_attention,aten::_scaled_dot_product_cudnn_attention,"
-    "aten::_scaled_dot_product_fused_attention_overrideable",
+    # Not `_scaled_dot_product_attention_math`; the last one is that of other devices.
+    "auto": "op_calls:aten::_scaled_dot_product_*attention,aten::_scaled_dot_product_flash_attention_for_cpu,"
+    "aten::_scaled_dot_product_*attention_overrideable",
 }
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
