@@ -29,6 +29,7 @@ COMMAND = BLOCKED + "from perfkit_cli.main import main; main()"
 TRAINING = ("attach", "check", "instruments", "integrations", "measure", "plan", "suites", "techniques", "workloads")
 ASKING = (
     "perfkit.cost.live_collectives",
+    "perfkit.cost.live_sparse_products",
     "perfkit.cost.live_flops",
     "perfkit.cost.torch_formulas",
     "perfkit.devices.calibration",
