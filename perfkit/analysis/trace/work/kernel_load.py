@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.launches import DeviceLoad
+from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.trace.kernel_geometry import KernelGeometry, parse_geometry
 from perfkit.trace.model import NONE, Category, Ints, Trace
 
@@ -53,15 +54,16 @@ class _DeviceSizes(NamedTuple):
 def measure_kernel_load(trace: Trace, events: Ints) -> KernelLoad:
     """The load of each of these events; not known for what is no kernel."""
     geometry = np.where(trace.category[events] == Category.KERNEL, trace.geometry[events], NONE)
-    pairs, of_event = np.unique(np.stack((geometry, trace.device[events])), axis=1, return_inverse=True)
+    groups, devices = group_rows(geometry, trace.device[events]), trace.device[events]
     sizes: dict[int, _DeviceSizes] = {}
-    table = np.full((pairs.shape[1], 3), np.nan)
-    for row, (number, device) in enumerate(pairs.T.tolist()):
+    table = np.full((len(groups), 3), np.nan)
+    pairs = zip(geometry[groups.first].tolist(), devices[groups.first].tolist(), strict=True)
+    for row, (number, device) in enumerate(pairs):
         if number != NONE:
             if device not in sizes:
                 sizes[device] = _read_sizes(trace, device)
             table[row] = _estimate_load(parse_geometry(trace.geometries[number]), sizes[device])
-    return KernelLoad(*table[of_event.ravel()].T)
+    return KernelLoad(*table[groups.of].T)
 
 
 def summarize_load(load: KernelLoad, time_ns: Ints, span_s: float) -> DeviceLoad | None:
