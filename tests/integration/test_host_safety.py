@@ -596,7 +596,7 @@ def test_a_thread_that_ends_under_an_instrument(steps: int, tmp_path: Path) -> N
     variant = the_variant(tmp_path / "run")
     assert variant.status == RunStatus.OK
     assert isinstance(variant.step_time, MedianEstimate)
-    assert any(f"{steps} steps" in note.text and "--memory" in note.text for note in variant.warnings)
+    assert any(f"{steps} detected steps" in note.text and "--memory" in note.text for note in variant.warnings)
 
 
 @pytest.mark.slow

@@ -59,8 +59,8 @@ def build(fault):
 EXPECTED = {
     "raise": (RunStatus.FAILED, "rank 1: RuntimeError: the user's own mistake"),
     "kill": (RunStatus.CRASHED, "rank 1 .*SIGKILL"),
-    "memory": (RunStatus.OUT_OF_MEMORY, r"rank 1: .*step 2\b"),
-    "hang": (RunStatus.TIMEOUT, r".*20\.0 s \(--timeout\).* rank 1 .*\ball_reduce\b"),
+    "memory": (RunStatus.OUT_OF_MEMORY, r"rank 1: .*step 1\b"),
+    "hang": (RunStatus.TIMEOUT, r".*20\.0 s \(--timeout\).* rank 1 .*\bbroadcast\b"),
 }
 
 
@@ -88,7 +88,7 @@ def test_the_rank_that_fails_is_named_and_where_the_other_waited(
     assert run.status == status, run
     assert re.match(reason, run.reason)
     [waited] = [wait for wait in run.rank_waits if wait.rank == 0]
-    assert (waited.op, waited.group) == ("all_reduce", "default_pg")
+    assert (waited.op, waited.group) == ("broadcast", "default_pg")
     assert waited.call_site
     assert [wait.rank for wait in run.rank_waits] == ([0] if fault == "kill" else [0, 1])
     pids = [int((tmp_path / f"pid{rank}").read_text()) for rank in range(2)]

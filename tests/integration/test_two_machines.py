@@ -34,7 +34,7 @@ def test_a_rank_that_is_killed_on_the_other_is_named(perfkit, monkeypatch) -> No
     run = launch_run(spec, folder / "run", lambda _: None, place=RankPlace(folder=folder))
     assert run.status == RunStatus.CRASHED, run
     assert re.match(r"rank 1 .*SIGKILL", run.reason)
-    assert [(wait.rank, wait.op) for wait in run.rank_waits] == [(0, "all_reduce")]
+    assert [(wait.rank, wait.op) for wait in run.rank_waits] == [(0, "broadcast")]
     assert other.poll() is None  # it waits for the next
     other.terminate()
     other.communicate(timeout=30)

@@ -77,6 +77,7 @@ def _repeat_training(
     change(state.model)
     state.build_optimizers()
     torch.manual_seed(spec.seed + 1)
+    session.data.rewind(0)  # the same batches as those of the first steps
     losses = [train_step(state, session.batches(index), index) for index in range(spec.schedule.parity)]
     return compute_mean_losses(losses, state.world)
 

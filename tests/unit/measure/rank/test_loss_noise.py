@@ -75,6 +75,7 @@ def test_echoes_are_trained_from_the_beginning_while_there_is_time(
     run_echo_pass(
         SimpleNamespace(
             spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=3)),
+            data=SimpleNamespace(rewind=lambda index: None),
             state=state,
             batches=batches_of,
             agree=bool,
@@ -114,6 +115,7 @@ def test_a_model_whose_blocks_are_joined_is_trained_again_from_its_beginning(
     run_seeded_pass(
         SimpleNamespace(
             spec=SimpleNamespace(seed=0, schedule=SimpleNamespace(parity=3)),
+            data=SimpleNamespace(rewind=lambda index: None),
             state=state,
             batches=lambda step: batches(state, step),
             recorder=SimpleNamespace(record=record, update=found.update),
