@@ -7,6 +7,8 @@ of sums, which makes loss equality a free check that a technique trains the same
 import math
 from typing import Final, TypeGuard
 
+from msgspec.structs import replace
+
 from perfkit.analysis.model.estimate import ParityVerdict
 from perfkit.analysis.model.suite import Parity
 from perfkit.core.record import RankRecord
@@ -81,28 +83,15 @@ def check_parity(
         return Parity(verdict=NOT_COMPARABLE, max_relative=None, tolerance=None, basis=other, steps=steps)
     verdict: ParityVerdict
     if worst <= max(EQUAL, tolerance or 0.0):
+        differs = Parity(verdict="differs", max_relative=worst, tolerance=tolerance, basis="", steps=steps)
         gradients = _compute_ratio("gradient_norm", variant, baseline)
         if gradients is not None and abs(gradients - 1) > GRADIENTS:
             basis = f"losses agree, but the first update's gradients are {gradients:.3g} times the baseline's"
-            return Parity(
-                verdict="differs",
-                max_relative=worst,
-                tolerance=tolerance,
-                basis=basis,
-                steps=steps,
-                gradient_ratio=gradients,
-            )
+            return replace(differs, basis=basis, gradient_ratio=gradients)
         buffers = _compute_ratio("buffer_norm", variant, baseline)
         if buffers is not None and abs(buffers - 1) > max(BUFFERS, tolerance or 0.0):
             basis = f"losses agree, but buffers (running statistics) have {buffers:.4g} times the baseline's norm"
-            return Parity(
-                verdict="differs",
-                max_relative=worst,
-                tolerance=tolerance,
-                basis=basis,
-                steps=steps,
-                buffer_ratio=buffers,
-            )
+            return replace(differs, basis=basis, buffer_ratio=buffers)
     if worst <= EQUAL:
         verdict = "equal"
     elif tolerance is None:

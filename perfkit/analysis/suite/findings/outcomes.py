@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.memory.findings.account_view import AccountView
 from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.suite import ClaimResult, Variant
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.core.allocations import ACTIVATION
 from perfkit.core.record import RunStatus, get_value
@@ -31,23 +31,11 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
             )
         for result in variant.claims:
             if result.outcome == "in part":
-                yield Finding(
-                    id="claim.in_part",
-                    severity="warning",
-                    title=f"{result.technique} active in part in {variant.name}",
-                    variant=variant.name,
-                    evidence=f"{result.statement}: {result.evidence}",
-                    action="Do not credit these figures to the technique, and find what it left unchanged.",
-                )
+                action = "Do not credit these figures to the technique, and find what it left unchanged."
+                yield _report_claim("claim.in_part", "warning", "active in part", variant, result, action)
             elif result.holds is False and not result.holds_in_baseline:
-                yield Finding(
-                    id="claim.not_active",
-                    severity="warning",
-                    title=f"{result.technique} not active in {variant.name}",
-                    variant=variant.name,
-                    evidence=f"{result.statement}: {result.evidence}",
-                    action="Do not credit these figures to the technique, and check that it applies to this model.",
-                )
+                action = "Do not credit these figures to the technique, and check that it applies to this model."
+                yield _report_claim("claim.not_active", "warning", "not active", variant, result, action)
 
 
 def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
@@ -55,14 +43,21 @@ def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
     for variant in suite.measured:
         for result in variant.claims:
             if result.holds is None:
-                yield Finding(
-                    id="claim.undecided",
-                    severity="note",
-                    title=f"{result.technique} unverified in {variant.name}",
-                    variant=variant.name,
-                    evidence=f"{result.statement}: {result.evidence}",
-                    action="Run the instrumented passes that record the missing fact.",
-                )
+                action = "Run the instrumented passes that record the missing fact."
+                yield _report_claim("claim.undecided", "note", "unverified", variant, result, action)
+
+
+def _report_claim(
+    finding_id: str, severity: str, state: str, variant: Variant, result: ClaimResult, action: str
+) -> Finding:
+    return Finding(
+        id=finding_id,
+        severity=severity,
+        title=f"{result.technique} {state} in {variant.name}",
+        variant=variant.name,
+        evidence=f"{result.statement}: {result.evidence}",
+        action=action,
+    )
 
 
 def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
