@@ -12,7 +12,7 @@ from perfkit.analysis.pipeline.effects import build_effect
 from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
 from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, merge_effects
 from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
-from perfkit.analysis.replay.replay import ReplayResult, find_path_kinds, simulate_length_s
+from perfkit.analysis.replay.replay import ReplayResult, simulate_length_and_path, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.replay.touched_time import measure_touched_time
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
@@ -55,10 +55,12 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     changes: dict[str, GraphDelta] = {}
     for key, effect in effects.items():
         change = apply_effect(replayed.graph, replayed.work, effect)
-        gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
         if key == ALL_FINDINGS:
-            together_path = find_path_kinds(replayed, change)
-        elif key != ROOFS:
+            after, together_path = simulate_length_and_path(replayed, steps, change)
+        else:
+            after = simulate_length_s(replayed, steps, change)
+        gains[key] = max(0.0, before - after) / parts
+        if key not in (ALL_FINDINGS, ROOFS):
             touched[key] = measure_touched_time(replayed.graph, change, parts)
         if keep:
             joint = jointly[key]

@@ -88,12 +88,6 @@ def simulate_what_if(replayed: ReplayResult, text: str) -> SimulatedChange:
     )
 
 
-def find_path_kinds(replayed: ReplayResult, change: ModifiedGraph) -> dict[str, float]:
-    """The seconds by kind of the critical path with a change, the longest first."""
-    times = simulate_times(replayed.graph.order, change.compute_weights(replayed.graph))
-    return _sort_longest_first(find_critical_path(replayed.graph, replayed.work, change, times).seconds)
-
-
 def _sort_longest_first(kinds: dict[str, float]) -> dict[str, float]:
     return dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
@@ -104,13 +98,28 @@ def simulate_length_s(replayed: ReplayResult, steps: StepNodes | None, change: M
     Of the whole trace where the host marks no steps, or these are not asked for.
     """
     graph = replayed.graph
-    duration_ns = graph.duration_ns if change is None else change.duration_ns
-    times = replayed.times if change is None else simulate_times(graph.order, change.compute_weights(graph))
-    return (
-        _measure_span(graph, duration_ns, times)
-        if steps is None
-        else _measure_steps_ns(steps, graph, duration_ns, times)
-    ) / 1e9
+    if change is None:
+        return _measure_length_s(graph, steps, graph.duration_ns, replayed.times)
+    times = simulate_times(graph.order, change.compute_weights(graph))
+    return _measure_length_s(graph, steps, change.duration_ns, times)
+
+
+def simulate_length_and_path(
+    replayed: ReplayResult, steps: StepNodes | None, change: ModifiedGraph
+) -> tuple[float, dict[str, float]]:
+    """The length as above, and the seconds by kind of the critical path, the longest first."""
+    graph = replayed.graph
+    times = simulate_times(graph.order, change.compute_weights(graph))
+    path = find_critical_path(graph, replayed.work, change, times)
+    return _measure_length_s(graph, steps, change.duration_ns, times), _sort_longest_first(path.seconds)
+
+
+def _measure_length_s(
+    graph: DependencyGraph, steps: StepNodes | None, duration_ns: Floats | Ints, times: Floats
+) -> float:
+    if steps is None:
+        return _measure_span(graph, duration_ns, times) / 1e9
+    return _measure_steps_ns(steps, graph, duration_ns, times) / 1e9
 
 
 def _measure_steps_ns(steps: StepNodes, graph: DependencyGraph, duration_ns: Floats | Ints, times: Floats) -> float:

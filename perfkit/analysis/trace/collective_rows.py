@@ -38,8 +38,9 @@ def build_collective_rows(
     groups = group_rows(which[rows], np.where(which[rows] == NONE, pieces.label[rows], NONE))
     order, ends = np.argsort(groups.of, kind="stable"), np.cumsum(groups.count_by_group())
     members = np.split(rows[order], ends[:-1])
-    alone = find_exposed_time(pieces, _get_windows(pieces), device)
-    wall_ns, exposed_ns = _measure_exposure(pieces, members, device, alone)
+    windows = merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
+    alone = find_exposed_time(pieces, windows, device)
+    wall_ns, exposed_ns = _measure_exposure(pieces, members, device, windows, alone)
     table = []
     for index, (first, mine) in enumerate(zip(groups.first.tolist(), members, strict=True)):
         within = mine[pieces.step[mine] != NONE]
@@ -145,17 +146,14 @@ def make_row_key(about: CollectiveRecord) -> MessageKey:
     )  # fmt: skip
 
 
-def _get_windows(pieces: WorkItems) -> Intervals:
-    return merge_intervals(pieces.windows.spans[:, 0], pieces.windows.spans[:, 1])
-
-
-def _measure_exposure(pieces: WorkItems, members: list[Ints], device: int, alone: Intervals) -> tuple[Ints, Ints]:
+def _measure_exposure(
+    pieces: WorkItems, members: list[Ints], device: int, windows: Intervals, alone: Intervals
+) -> tuple[Ints, Ints]:
     """For each group of pieces, the time with any running on a device within the windows, and that without compute."""
     its = [mine[pieces.device[mine] == device] for mine in members]
     spans = [merge_intervals(pieces.start_ns[mine], pieces.end_ns[mine]) for mine in its]
     of = np.repeat(np.arange(len(spans)), [len(intervals) for intervals in spans])
     begin, end = np.concatenate(spans).T
-    windows = _get_windows(pieces)
     # Sums of doubles are exact up to 2**53 ns, which are 104 days.
     wall, exposed = (
         np.bincount(of, measure_covered(begin, end, intervals), len(spans)) for intervals in (windows, alone)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from perfkit.analysis.model.trace import StepRow
-from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.time.outlier_steps import measure_compiling_ns
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
@@ -38,8 +37,7 @@ def build_outlier_rows(engine: WorkAnalysis) -> tuple[StepRow, ...]:
     if not len(spans.unlike):
         return ()
     rows = engine.pieces.select_device(engine.critical_device)
-    fetching = merge_event_times(trace, find_fetches(trace))
-    split = split_outliers(engine.pieces, engine.category, engine.waiting, fetching, rows, engine.idle.beside)
+    split = split_outliers(engine.pieces, engine.category, engine.waiting, engine.fetching, rows, engine.idle.beside)
     return tuple(
         StepRow(
             number=int(number),

@@ -14,7 +14,7 @@ from perfkit.analysis.trace.roofline.roofline import TOLERANCE
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.time.data_fetching import find_fetches, merge_event_times
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
-from perfkit.analysis.trace.time.intervals import EMPTY, clip_intervals, measure_length
+from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, clip_intervals, measure_length
 from perfkit.analysis.trace.time.launch_queue import LaunchQueue, build_launch_queue
 from perfkit.analysis.trace.time.lost_kernels import count_lost_kernels
 from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
@@ -73,6 +73,7 @@ class WorkAnalysis:
         exchanged: what collectives among the pieces exchanged.
         category: for each piece what bounds it, as an index into `time_split.DEVICE_CATEGORIES`.
         waiting: when the devices had something queued; None on a CPU.
+        fetching: when the loop waited for data.
         devices: a row for each of `ops.devices`, one on a CPU; `critical_device` is the one that figures of the whole
             trace are of.
         lost: kernels that were launched and are not there; None on a CPU and where that is not known.
@@ -86,6 +87,7 @@ class WorkAnalysis:
     by_op: RooflineGroups
     category: NDArray[np.int8]
     waiting: LaunchQueue | None
+    fetching: Intervals
     devices: tuple[DeviceTime, ...]
     roofs: DeviceRoofs
     critical_device: int = 0
@@ -164,7 +166,19 @@ def analyze_work(
         for index, causes in enumerate(idle or find_idle_causes(ops, spans, waiting))
     )
     return WorkAnalysis(
-        spans, work, exchanged, costs, by_kernel, by_op, category, waiting, devices, kinds, critical_device, lost
+        spans,
+        work,
+        exchanged,
+        costs,
+        by_kernel,
+        by_op,
+        category,
+        waiting,
+        fetching,
+        devices,
+        kinds,
+        critical_device,
+        lost,
     )
 
 
