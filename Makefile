@@ -20,7 +20,7 @@ DEV = $(VENV)/.ready-dev
 LIGHT_VENV ?= .venv-light
 LIGHT = $(LIGHT_VENV)/.ready
 
-.PHONY: help setup dev demo bench texts test test-light test-slow test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
+.PHONY: help setup dev demo bench texts test test-light test-slow test-nightly test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
 .DEFAULT_GOAL := help
 
 help:
@@ -30,7 +30,7 @@ help:
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
 	@echo 'make test-light  the tests of what needs no torch, in an environment without it'
-	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-all: both'
+	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-nightly: the longest; make test-all: all'
 	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray, Slurm'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make texts   write all texts that people see anew, into tests/texts: read their diff before you commit'
@@ -69,7 +69,11 @@ test-light: $(LIGHT)
 		-m 'not slow or cold' $(LIGHT_TESTS) $(ARGS)
 
 test-slow: $(DEV)
-	$(PYTEST) -n $(SLOW_WORKERS) -m slow $(ARGS)
+	$(PYTEST) -n $(SLOW_WORKERS) -m 'slow and not nightly' $(ARGS)
+
+# Those of the slow tests that a change does not wait for.
+test-nightly: $(DEV)
+	$(PYTEST) -n $(SLOW_WORKERS) -m nightly $(ARGS)
 
 test-all: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)

@@ -2,7 +2,8 @@
 
 Slow is what starts Python (a training, the command line, ranks), a browser or a tracker, or compiles: everything
 in `SLOW_FOLDERS`, and elsewhere what carries the marker. `make test` leaves it out, `make test-all` runs everything
-but `tests/clusters`, which is collected where it is named: `make test-clusters`.
+but `tests/clusters`, which is collected where it is named: `make test-clusters`. `nightly` are slow ones that
+`make test-slow` leaves out, too: the second program, model or framework of a kind, and what waits for minutes.
 """
 
 import gc
@@ -45,7 +46,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return True
     if config.option.markexpr == "not slow" and collection_path.parent == _TESTS:
         return True if collection_path.name in SLOW_FOLDERS else None
-    if config.option.markexpr == "slow" and collection_path.name.startswith("test_"):
+    if config.option.markexpr.startswith("slow") and collection_path.name.startswith("test_"):
         return None if has_slow_tests(collection_path) else True
     return None
 

@@ -83,6 +83,7 @@ def test_the_program_gets_the_profile_from_accelerate(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_every_rank_is_recorded(tmp_path: Path) -> None:
     code = "train([PerfkitTracker(folder / 'x', **OPTIONS)])"
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")

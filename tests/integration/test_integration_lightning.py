@@ -140,6 +140,7 @@ def test_an_exception_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_every_rank_is_recorded(tmp_path: Path) -> None:
     code = "fit(folder, Module(), [PerfkitCallback(folder / 'x', **OPTIONS)], devices=2, strategy='ddp')"
     ended = finished_job(tmp_path, __name__, code)

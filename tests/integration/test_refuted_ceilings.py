@@ -65,6 +65,7 @@ def fp32(known: DeviceCeilings) -> tuple[float, str]:
     return found.value, found.measured_at[:10]
 
 
+@pytest.mark.nightly
 def test_a_bench_measures_a_refuted_ceiling_again_and_its_folder_tells_the_same(busy: CommandLine) -> None:
     measuring = [argument for argument in BENCH if argument != "--no-calibrate"]
     done = busy("bench", *measuring, "--out", "suite")

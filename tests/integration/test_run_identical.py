@@ -54,7 +54,11 @@ def alone(workload: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.mark.parametrize(
     ("workload", "by_hand"),
-    [*((each, False) for each in BUILT_IN), (BUILT_IN[0], True)],
+    [
+        (BUILT_IN[0], False),
+        *(pytest.param(each, False, marks=pytest.mark.nightly) for each in BUILT_IN[1:]),
+        pytest.param(BUILT_IN[0], True, marks=pytest.mark.nightly),
+    ],
     ids=lambda given: ("by hand" if given else "by hooks") if isinstance(given, bool) else Path(given).stem,
 )
 def test_training_of_a_built_in_workload(workload: str, by_hand: bool, alone: bytes, tmp_path: Path) -> None:
@@ -108,7 +112,9 @@ def test_a_loop_in_one_thread_beside_the_main_one(tmp_path: Path) -> None:
     assert loop.optimizer_steps.max == 1
 
 
-@pytest.mark.parametrize(("pretrain", "finetune", "recorded"), [(70, 20, "AdamW"), (5, 110, "SGD")])
+@pytest.mark.parametrize(
+    ("pretrain", "finetune", "recorded"), [pytest.param(70, 20, "AdamW", marks=pytest.mark.nightly), (5, 110, "SGD")]
+)
 def test_two_phases_with_an_optimizer_for_each(pretrain: int, finetune: int, recorded: str, tmp_path: Path) -> None:
     """The first is recorded if it lasts; else the second, once the first's optimizer has been silent for long."""
     loop = compared(tmp_path, "two_phases.py", "--pretrain", str(pretrain), "--finetune", str(finetune))
@@ -146,11 +152,13 @@ def test_optimizers_that_step_in_the_backward_pass(tmp_path: Path) -> None:
     assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (6, 6)
 
 
+@pytest.mark.nightly
 def test_a_loop_whose_steps_the_user_states(tmp_path: Path) -> None:
     loop = compared(tmp_path, "wgan.py", "--steps", "30", options=(*SMALL, "--no-report", "--step-every", "3"))
     assert (loop.optimizer_steps.min, loop.optimizer_steps.max) == (3, 3)
 
 
+@pytest.mark.nightly
 def test_a_compiled_model(tmp_path: Path) -> None:
     loop = compared(tmp_path, "nanogpt.py", "--compile", "--steps", "40", "--eval-interval", "100")
     assert loop.backwards.median == 4

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import msgspec
+import pytest
 
 from perfkit.analysis.model.suite import Analysis
 from tests.fixtures.attached import SMALL
@@ -46,6 +47,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 def test_a_program_of_its_own_is_held_against_the_plan_of_its_workload(perfkit: Any) -> None:
     (perfkit.folder / "train.py").write_text(PROGRAM)
     planned = perfkit("plan", "-w", "train.py:build", "-t", "ckpt", "--out", "plan")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 import perfkit
 from perfkit.analysis.model.estimate import MedianEstimate
@@ -153,7 +154,13 @@ class Watched:
         return int(found[1]), int(found[2])
 
 
-@pytest.fixture(scope="module", params=KNOWN, ids=lambda program: program.script)
+def in_tier(program: Program) -> ParameterSet:
+    """A program with its own step and one with ranks are in every run; those of a trainer are nightly."""
+    marks = [] if program.script in ("ddp", "gan") else [pytest.mark.nightly]
+    return pytest.param(program, id=program.script, marks=marks)
+
+
+@pytest.fixture(scope="module", params=[in_tier(program) for program in KNOWN])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Watched:
     program: Program = request.param
     folder = tmp_path_factory.mktemp(program.script)

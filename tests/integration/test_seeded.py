@@ -28,6 +28,7 @@ def build():
 
 
 @pytest.mark.usefixtures("compiled_once")
+@pytest.mark.nightly
 def test_dropout_under_compile_is_compared(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     command = (sys.executable, "-m", "perfkit_cli", "bench", "-w", "train.py:build", "-t", "compile", "--out", "suite")

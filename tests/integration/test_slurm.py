@@ -43,6 +43,9 @@ BENCH = ("perfkit", "bench", "--launcher", "slurm", "--nnodes", "2", "--world-si
 SHORT = ("--workload", "mine.py:build", "--rounds", "0", "--steps", "1", "--warmup", "1")
 
 
+pytestmark = pytest.mark.nightly
+
+
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     with two_nodes(tmp_path_factory.mktemp("slurm")) as cluster:

@@ -43,6 +43,7 @@ def run_tutorial(name: str, folder: Path) -> dict[str, str]:
     return printed
 
 
+@pytest.mark.nightly
 def test_techniques(tmp_path: Path) -> None:
     printed = run_tutorial("techniques", tmp_path)
     plan, bench, *_ = printed.values()
@@ -52,6 +53,7 @@ def test_techniques(tmp_path: Path) -> None:
     assert len(report["variants"]) == 2
 
 
+@pytest.mark.nightly
 def test_slow_loop(tmp_path: Path) -> None:
     printed = run_tutorial("slow-loop", tmp_path)
     (report,) = [text for line, text in printed.items() if line.startswith("perfkit report")]
@@ -71,6 +73,7 @@ def test_trace(tmp_path: Path) -> None:
     assert list((tmp_path / "runs/trace").glob("*.perfetto.json.gz"))
 
 
+@pytest.mark.nightly
 def test_ci(tmp_path: Path) -> None:
     run_tutorial("ci", tmp_path)
     check = json.loads((tmp_path / "runs/check/check.json").read_text())
