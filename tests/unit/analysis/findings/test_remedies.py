@@ -1,6 +1,7 @@
 """Which advice serves which framework, device and purpose."""
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -30,26 +31,22 @@ def test_each_table_ends_with_what_serves_all(name: str) -> None:
     assert last.trains is not True
 
 
-@pytest.mark.parametrize("name", sorted(TABLES.keys() - OF_TORCH))
 @pytest.mark.parametrize("framework", [JAX, XLA, TENSORFLOW, MINDSPORE, UNKNOWN])
-def test_other_frameworks_get_no_advice_for_torch(name: str, framework: str) -> None:
-    for device in ("cuda", "rocm", "tpu", "npu", "gpu"):
+def test_other_frameworks_get_no_advice_for_torch(framework: str) -> None:
+    for name, device in product(TABLES.keys() - OF_TORCH, ("cuda", "rocm", "tpu", "npu", "gpu")):
         for trains in (True, False, None):
             assert not TORCHS_OWN.search(choose_remedy(TABLES[name], framework, device, trains=trains))
 
 
-@pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("device", ["npu", "xpu", "mtia", "mps", "cpu", "gpu"])
-def test_devices_without_cuda_graphs_are_not_advised_them(name: str, device: str) -> None:
-    for framework in (TORCH, JAX, TENSORFLOW, MINDSPORE, UNKNOWN):
+def test_devices_without_cuda_graphs_are_not_advised_them(device: str) -> None:
+    for name, framework in product(TABLES, (TORCH, JAX, TENSORFLOW, MINDSPORE, UNKNOWN)):
         assert not GRAPHS.search(choose_remedy(TABLES[name], framework, device, trains=True))
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_inference_is_not_advised_what_serves_training_alone(name: str) -> None:
-    for framework in (TORCH, JAX, TENSORFLOW, UNKNOWN):
-        for device in ("cuda", "npu", "xpu", "cpu"):
-            assert not TRAINING.search(choose_remedy(TABLES[name], framework, device, trains=False))
+def test_inference_is_not_advised_what_serves_training_alone() -> None:
+    for name, framework, device in product(TABLES, (TORCH, JAX, TENSORFLOW, UNKNOWN), ("cuda", "npu", "xpu", "cpu")):
+        assert not TRAINING.search(choose_remedy(TABLES[name], framework, device, trains=False))
 
 
 def actions(path: Path) -> list[str]:

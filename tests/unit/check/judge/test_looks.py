@@ -3,12 +3,12 @@ import pytest
 from perfkit.check.judge.looks import ALPHA, list_looks, plan_looks, plan_looks_for_budget
 
 
-@pytest.mark.parametrize("most", range(1, 400))
-def test_looks_ascend_are_even_and_use_what_is_affordable(most: int) -> None:
-    looks = list_looks(most)
-    assert list(looks) == sorted(set(looks))
-    assert most - 1 <= looks[-1] <= most
-    assert len(looks) == 1 or all(look % 2 == 0 for look in looks)
+def test_looks_ascend_are_even_and_use_what_is_affordable() -> None:
+    for most in range(1, 400):
+        looks = list_looks(most)
+        assert list(looks) == sorted(set(looks))
+        assert most - 1 <= looks[-1] <= most
+        assert len(looks) == 1 or all(look % 2 == 0 for look in looks)
 
 
 @pytest.mark.parametrize("most", [1, 6, 20, 500])

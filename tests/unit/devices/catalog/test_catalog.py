@@ -42,80 +42,83 @@ FMA_OF = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("entry", MATRIX, ids=lambda entry: entry.id)
-def test_16_bit_matrix_peak_is_units_x_fma_x_2_x_clock(entry: CatalogEntry) -> None:
-    rule = entry.derivation
-    derived = rule.units * rule.fma_per_clock * 2 * rule.clock_mhz * 1e6 / 1e12
-    assert entry.matrix_tflops["fp16"][0] == pytest.approx(derived, rel=0.015)
-    assert rule.fma_per_clock in FMA_OF[entry.id.split("-")[0]]
+def test_16_bit_matrix_peak_is_units_x_fma_x_2_x_clock() -> None:
+    for entry in MATRIX:
+        rule = entry.derivation
+        derived = rule.units * rule.fma_per_clock * 2 * rule.clock_mhz * 1e6 / 1e12
+        assert entry.matrix_tflops["fp16"][0] == pytest.approx(derived, rel=0.015)
+        assert rule.fma_per_clock in FMA_OF[entry.id.split("-")[0]]
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.id.startswith("rtx-")], ids=lambda entry: entry.id)
-def test_geforce_tensor_cores_run_at_half_rate_with_fp32_accumulation(entry: CatalogEntry) -> None:
-    geforce = any("GeForce" in name for name in entry.names)
-    assert entry.derivation.fma_per_clock == (256 if geforce else 512)
+def test_geforce_tensor_cores_run_at_half_rate_with_fp32_accumulation() -> None:
+    for entry in (each for each in ENTRIES if each.id.startswith("rtx-")):
+        geforce = any("GeForce" in name for name in entry.names)
+        assert entry.derivation.fma_per_clock == (256 if geforce else 512)
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if not e.matrix_tflops], ids=lambda entry: entry.id)
-def test_without_matrix_units_16_bits_run_twice_as_fast_on_the_vector_units(entry: CatalogEntry) -> None:
-    rule = entry.derivation
-    derived = rule.units * rule.fma_per_clock * 2 * rule.clock_mhz * 1e6 / 1e12
-    assert entry.vector_tflops["fp16"][0] == pytest.approx(derived, rel=0.015)
-    assert entry.vector_tflops["fp32"][0] == pytest.approx(derived / 2, rel=0.015)
-    assert rule.fma_per_clock == 128
+def test_without_matrix_units_16_bits_run_twice_as_fast_on_the_vector_units() -> None:
+    for entry in (each for each in ENTRIES if not each.matrix_tflops):
+        rule = entry.derivation
+        derived = rule.units * rule.fma_per_clock * 2 * rule.clock_mhz * 1e6 / 1e12
+        assert entry.vector_tflops["fp16"][0] == pytest.approx(derived, rel=0.015)
+        assert entry.vector_tflops["fp32"][0] == pytest.approx(derived / 2, rel=0.015)
+        assert rule.fma_per_clock == 128
 
 
-@pytest.mark.parametrize("entry", MATRIX, ids=lambda entry: entry.id)
-def test_narrower_dtypes_are_the_ratios_hardware_has(entry: CatalogEntry) -> None:
-    half = entry.matrix_tflops["fp16"][0]
-    ratios = {dtype: figure[0] / half for dtype, figure in entry.matrix_tflops.items()}
-    allowed = {"bf16": (1,), "tf32": (0.5,), "fp8": (2,), "int8": (1, 2, 4), "fp6": (2, 4), "fp4": (4, 8)}
-    if entry.id == "mi100":
-        allowed["bf16"] = (0.5,)  # CDNA 1 multiplies bf16 at half the rate of fp16
-    if entry.id in ("b300", "gb300"):
-        allowed["fp4"] = (5.83, 6)  # Blackwell Ultra has half as much fp4 again
-    for dtype, choices in allowed.items():
-        if dtype in ratios:
-            assert any(ratios[dtype] == pytest.approx(choice, rel=0.02) for choice in choices), (dtype, ratios[dtype])
+def test_narrower_dtypes_are_the_ratios_hardware_has() -> None:
+    for entry in MATRIX:
+        half = entry.matrix_tflops["fp16"][0]
+        ratios = {dtype: figure[0] / half for dtype, figure in entry.matrix_tflops.items()}
+        allowed = {"bf16": (1,), "tf32": (0.5,), "fp8": (2,), "int8": (1, 2, 4), "fp6": (2, 4), "fp4": (4, 8)}
+        if entry.id == "mi100":
+            allowed["bf16"] = (0.5,)  # CDNA 1 multiplies bf16 at half the rate of fp16
+        if entry.id in ("b300", "gb300"):
+            allowed["fp4"] = (5.83, 6)  # Blackwell Ultra has half as much fp4 again
+        for dtype, choices in allowed.items():
+            if dtype in ratios:
+                assert any(ratios[dtype] == pytest.approx(choice, rel=0.02) for choice in choices), (
+                    dtype,
+                    ratios[dtype],
+                )
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_vector_fp32_is_64_or_128_lanes_per_unit(entry: CatalogEntry) -> None:
-    if "fp32" not in entry.vector_tflops or entry.id == "h20":  # the H20's matrix clock is computed back
-        return
-    rule = entry.derivation
-    lanes = entry.vector_tflops["fp32"][0] * 1e12 / (rule.units * 2 * rule.clock_mhz * 1e6)
-    # Hopper and Blackwell run vector code at a higher clock than that which their matrix peak follows from.
-    assert any(lanes == pytest.approx(expected, rel=0.16) for expected in (64, 128, 256)), lanes
+def test_vector_fp32_is_64_or_128_lanes_per_unit() -> None:
+    for entry in ENTRIES:
+        if "fp32" not in entry.vector_tflops or entry.id == "h20":  # the H20's matrix clock is computed back
+            continue
+        rule = entry.derivation
+        lanes = entry.vector_tflops["fp32"][0] * 1e12 / (rule.units * 2 * rule.clock_mhz * 1e6)
+        # Hopper and Blackwell run vector code at a higher clock than that which their matrix peak follows from.
+        assert any(lanes == pytest.approx(expected, rel=0.16) for expected in (64, 128, 256)), lanes
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.memory_bus is not None], ids=lambda entry: entry.id)
-def test_bandwidth_is_bus_width_x_data_rate(entry: CatalogEntry) -> None:
-    assert entry.memory_bus is not None
-    bits, gbit_s = entry.memory_bus
-    assert entry.memory_gb_s[0] == pytest.approx(bits * gbit_s / 8, rel=0.025)
+def test_bandwidth_is_bus_width_x_data_rate() -> None:
+    for entry in (each for each in ENTRIES if each.memory_bus is not None):
+        assert entry.memory_bus is not None
+        bits, gbit_s = entry.memory_bus
+        assert entry.memory_gb_s[0] == pytest.approx(bits * gbit_s / 8, rel=0.025)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_ridge_points_lie_where_gpus_have_them(entry: CatalogEntry) -> None:
-    fastest = (entry.matrix_tflops or entry.vector_tflops)["fp16"][0]
-    matrix = fastest * 1e12 / (entry.memory_gb_s[0] * 1e9)
-    assert 25 <= matrix <= 460, f"{matrix:.0f} FLOP/byte"  # the Pascals have the lowest
-    if "fp32" in entry.vector_tflops:
-        vector = entry.vector_tflops["fp32"][0] * 1e12 / (entry.memory_gb_s[0] * 1e9)
-        assert 7 <= vector <= 115, f"{vector:.0f} FLOP/byte"
+def test_ridge_points_lie_where_gpus_have_them() -> None:
+    for entry in ENTRIES:
+        fastest = (entry.matrix_tflops or entry.vector_tflops)["fp16"][0]
+        matrix = fastest * 1e12 / (entry.memory_gb_s[0] * 1e9)
+        assert 25 <= matrix <= 460, f"{matrix:.0f} FLOP/byte"  # the Pascals have the lowest
+        if "fp32" in entry.vector_tflops:
+            vector = entry.vector_tflops["fp32"][0] * 1e12 / (entry.memory_gb_s[0] * 1e9)
+            assert 7 <= vector <= 115, f"{vector:.0f} FLOP/byte"
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_links_are_slower_than_memory_and_those_of_some_generation(entry: CatalogEntry) -> None:
-    if entry.host_link_gb_s is not None and entry.host_link_gb_s[1] == "pcie":
-        per_lane = {3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8}
-        widths = {round(rate * lanes / 1e9, 3) for rate in per_lane.values() for lanes in (8, 16)}
-        assert entry.host_link_gb_s[0] in widths
-    for link in (entry.host_link_gb_s, entry.interconnect_gb_s):
-        assert link is None or link[0] < entry.memory_gb_s[0]
-    if entry.l2_gb_s is not None:
-        assert entry.l2_gb_s[0] > entry.memory_gb_s[0]
+def test_links_are_slower_than_memory_and_those_of_some_generation() -> None:
+    for entry in ENTRIES:
+        if entry.host_link_gb_s is not None and entry.host_link_gb_s[1] == "pcie":
+            per_lane = {3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8}
+            widths = {round(rate * lanes / 1e9, 3) for rate in per_lane.values() for lanes in (8, 16)}
+            assert entry.host_link_gb_s[0] in widths
+        for link in (entry.host_link_gb_s, entry.interconnect_gb_s):
+            assert link is None or link[0] < entry.memory_gb_s[0]
+        if entry.l2_gb_s is not None:
+            assert entry.l2_gb_s[0] > entry.memory_gb_s[0]
 
 
 @pytest.mark.parametrize(
@@ -349,13 +352,13 @@ def test_a_wrong_id_names_the_nearest() -> None:
         resolve_entry("h100-sxn")
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_caches_are_faster_than_memory_and_much_smaller(entry: CatalogEntry) -> None:
-    for capacity in (entry.l2_mib, entry.l3_mib):
-        assert capacity is None or 2 <= capacity[0] <= 512
-    for bandwidth in (entry.l2_gb_s, entry.l3_gb_s):
-        assert bandwidth is None or 2 <= bandwidth[0] / entry.memory_gb_s[0] <= 10
-    assert entry.l3_gb_s is None or entry.l3_mib is not None
+def test_caches_are_faster_than_memory_and_much_smaller() -> None:
+    for entry in ENTRIES:
+        for capacity in (entry.l2_mib, entry.l3_mib):
+            assert capacity is None or 2 <= capacity[0] <= 512
+        for bandwidth in (entry.l2_gb_s, entry.l3_gb_s):
+            assert bandwidth is None or 2 <= bandwidth[0] / entry.memory_gb_s[0] <= 10
+        assert entry.l3_gb_s is None or entry.l3_mib is not None
 
 
 def test_capacities_of_caches() -> None:
