@@ -1,8 +1,10 @@
 """Tests in an environment without torch: files that import a package which is missing are left out, and counted.
 
-So are tests that are told what to install.
+So are tests that are told what to install. What passed is listed in the file that `PERFKIT_LIGHT_TESTED` names, and
+where torch is installed the tests which that file lists are left out: each is run once.
 """
 
+import os
 from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from perfkit.core.optional_deps import is_torch_installed
 _OWN = ("perfkit", "perfkit_cli", "perfkit_reports", "tests")
 _LEFT_OUT = pytest.StashKey[dict[str, str]]()  # files, and the package that each lacks
 _OUTPUT = "left_out"
+_TESTED = "PERFKIT_LIGHT_TESTED"
 
 
 class _Module(pytest.Module):
@@ -33,6 +36,22 @@ class _Module(pytest.Module):
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEFT_OUT] = {}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not is_torch_installed() or _TESTED not in os.environ:
+        return
+    tested = set(Path(os.environ[_TESTED]).read_text(encoding="utf-8").splitlines())
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in tested])
+    items[:] = [item for item in items if item.nodeid not in tested]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """List what passed: workers report to the process that started them, which alone writes."""
+    listed = _TESTED in os.environ and "PYTEST_XDIST_WORKER" not in os.environ and not is_torch_installed()
+    if listed and report.when == "call" and report.passed:
+        with Path(os.environ[_TESTED]).open("a", encoding="utf-8") as file:
+            file.write(f"{report.nodeid}\n")
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
