@@ -53,7 +53,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def has_slow_tests(path: Path) -> bool:
     """Whether a folder or file may have any: a file elsewhere than in `SLOW_FOLDERS` names the marker."""
-    return path.is_dir() or _in_slow_folder(path) or "pytest.mark.slow" in path.read_text(encoding="utf-8")
+    if path.is_dir() or _in_slow_folder(path):
+        return True
+    text = path.read_text(encoding="utf-8")
+    return "pytest.mark.slow" in text or "pytest.mark.nightly" in text
 
 
 def _in_slow_folder(path: Path) -> bool:
@@ -64,7 +67,7 @@ def _in_slow_folder(path: Path) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow, and put it first: what takes long is dealt first, so that nobody waits for it alone."""
     for item in items:
-        if _in_slow_folder(item.path):
+        if _in_slow_folder(item.path) or item.get_closest_marker("nightly"):
             item.add_marker("slow")
     long = {item.path for item in items if item.get_closest_marker("slow")}
     unsaid = [str(path) for path in long if not has_slow_tests(path)]

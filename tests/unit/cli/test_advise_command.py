@@ -1,13 +1,16 @@
 """What `perfkit advise` prints, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
 
 from perfkit.plan.advise import advise
 from perfkit.store.layout import SUITE_FILE
+from perfkit.workloads.gpt import SIZES
 from perfkit_cli.main import commands
 
 TRACE = Path(__file__).parents[2] / "fixtures" / "recorded" / "changed_programs" / "sleeping_loader.before.json.gz"
@@ -37,7 +40,8 @@ def test_the_same_as_json() -> None:
 
 def test_a_workload_is_planned() -> None:
     options = ["advise", "gpt:size=nano:seq_len=16", "-t", "ckpt,optim:use=sgd", "--goal", "memory", "--json"]
-    ended = CliRunner().invoke(commands, options)
+    with patch.dict(SIZES, nano=replace(SIZES["nano"], layers=1)):
+        ended = CliRunner().invoke(commands, options)
     assert ended.exit_code == 0, ended.output
     advice = json.loads(ended.stdout)
     assert advice["options"][0]["name"] == "optim:use=sgd"  # short sequences leave the state of AdamW the largest part

@@ -2,8 +2,10 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import fsspec
 import numpy as np
@@ -240,7 +242,10 @@ def test_wrong_options_are_refused_with_those_that_there_are(tmp_path: Path, sui
 def test_a_plan(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     told: list[str] = []
-    found = perfkit.plan("gpt:size=nano", "amp", batch_size=1, seq_len=8, world_size=1, progress=told.append)
+    from perfkit.workloads.gpt import SIZES
+
+    with patch.dict(SIZES, nano=replace(SIZES["nano"], layers=1)):
+        found = perfkit.plan("gpt:size=nano", "amp", batch_size=1, seq_len=8, world_size=1, progress=told.append)
     assert isinstance(found, Plan)
     assert [variant.name for variant in found.variants] == ["baseline", "amp"]
     assert found.command == "perfkit.plan('gpt:size=nano', 'amp')"

@@ -54,8 +54,17 @@ def _ends(
     return counts
 
 
-@pytest.mark.parametrize("draw", [_normal, _t3, _moods])
-@pytest.mark.parametrize("most", [3, 8, 36])
+@pytest.mark.parametrize(
+    ("draw", "most"),
+    [
+        (_moods, 8),
+        (_normal, 36),
+        *(
+            pytest.param(draw, most, marks=pytest.mark.nightly)
+            for draw, most in ((_normal, 3), (_normal, 8), (_t3, 3), (_t3, 8), (_t3, 36), (_moods, 3), (_moods, 36))
+        ),
+    ],
+)
 def test_identical_sides_are_rarely_worse_over_all_looks_and_quantities(draw: Draw, most: int) -> None:
     ends = _ends(draw, plan_looks(list_looks(most)), dict.fromkeys(MARGINS, 0.0), seed=most, sequences=2000)
     # What a true rate of 1 % exceeds in one of a thousand simulations.
@@ -70,19 +79,21 @@ def test_a_regression_of_the_threshold_is_found_in_the_cpu_time() -> None:
     assert ends[f"{CPU} found"] >= 0.95 * SEQUENCES
 
 
+@pytest.mark.nightly
 def test_an_early_look_does_not_overstate_by_how_much_it_got_worse() -> None:
     """What is significant at few pairs is so by its overestimate: at the threshold both verdicts are as likely."""
     ends = _ends(_normal, plan_looks(list_looks(36)), {CPU: math.log1p(0.03), WALL: 0.0}, seed=6)
     assert ends[f"{CPU} fail"] == pytest.approx(0.5 * ends[f"{CPU} found"], rel=0.1)
 
 
-@pytest.mark.parametrize("draw", [_normal, _t3])
+@pytest.mark.parametrize("draw", [_normal, pytest.param(_t3, marks=pytest.mark.nightly)])
 def test_a_regression_of_the_threshold_hardly_ever_passes(draw: Draw) -> None:
     ends = _ends(draw, plan_looks(list_looks(36)), MARGINS, seed=2)
     assert ends[f"{CPU} pass"] <= ALPHA * SEQUENCES
     assert ends[f"{WALL} pass"] <= ALPHA * SEQUENCES
 
 
+@pytest.mark.nightly
 def test_half_the_threshold_hardly_ever_fails() -> None:
     half = {name: margin / 2 for name, margin in MARGINS.items()}
     ends = _ends(_normal, plan_looks(list_looks(36)), half, seed=3)

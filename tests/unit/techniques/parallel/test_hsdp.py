@@ -1,11 +1,15 @@
 """Two replicas of two shards, on four real ranks over Gloo."""
 
+from dataclasses import replace
+from unittest.mock import patch
+
 import pytest
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.spec import WorkloadSpec
 from perfkit.techniques.base.state import World
 from perfkit.techniques.parallel.hsdp import Hsdp
+from perfkit.workloads.gpt import SIZES
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
@@ -91,9 +95,13 @@ def test_a_mesh_that_is_none_is_refused(shard, size, reason):
 
 
 def test_it_is_planned_as_it_runs():
-    workload = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
-    parameters = 4 * 3_290_624
-    assert planned_bytes("hsdp", workload, 8, kind_and_ranks) == {
+    block = replace(SIZES["nano"], layers=1)
+    parameters = 4 * block.parameters
+    with patch.dict(SIZES, nano=block):
+        planned = planned_bytes(
+            "hsdp", WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64}), 8, kind_and_ranks
+        )
+    assert planned == {
         ("all-gather", 2): 2 * parameters,
         ("reduce-scatter", 2): parameters,
         ("all-reduce", 4): parameters / 2,

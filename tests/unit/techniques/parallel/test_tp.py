@@ -1,5 +1,6 @@
 """Tensor parallelism of gpt: volumes by hand on fake ranks, training on two real ones over Gloo."""
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
@@ -25,7 +26,7 @@ from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
 from tests.unit.techniques.tiny import WORKLOAD, applied, new_state, relative_difference
 
-LAYERS, WIDTH, TIME, BATCH, VOCAB = 4, 256, 64, 2, 256  # of gpt nano; BATCH is a rank's of data parallelism
+LAYERS, WIDTH, TIME, BATCH, VOCAB = 1, 256, 64, 2, 256  # of a block of gpt nano; BATCH is a rank's of data parallelism
 SPLIT = 2 * LAYERS + 1  # layers split by outputs: of attention, of the MLP, and the head; as many by inputs
 NORMS = 2 * LAYERS + 1
 
@@ -40,7 +41,8 @@ VARIANTS = ["tp", "tp:sp=false:loss=false", "ckpt+tp", "flash+tp"]
 def exchanged(variant: str, ranks: int) -> dict[tuple[str, str], float]:
     """Bytes of collectives by their kind and phase, planned."""
     workload = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": TIME})
-    return planned_bytes(variant, workload, ranks, kind_and_phase)
+    with patch.dict(SIZES, nano=replace(SIZES["nano"], layers=LAYERS)):
+        return planned_bytes(variant, workload, ranks, kind_and_phase)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -79,9 +81,10 @@ def test_sequence_parallelism_gathers_and_scatters_as_many_bytes(ranks: int) -> 
 
 
 def test_a_rank_holds_its_part_of_the_matrices_and_the_rest() -> None:
-    shape = Gpt().resolve_shape()
-    workload = Gpt().build()
-    model = make_model(workload)
+    with patch.dict(SIZES, nano=replace(SIZES["nano"], layers=LAYERS)):
+        shape = Gpt().resolve_shape()
+        workload = Gpt().build()
+        model = make_model(workload)
     assert workload.tensor_parallel_plan is not None
     split = measure_split(
         model, workload.tensor_parallel_plan(model, TensorParallelSplit(2, sequence=True, loss=True)), 2
