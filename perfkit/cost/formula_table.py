@@ -116,6 +116,9 @@ def find_formula(name: str) -> Formula | None:
     own = OPS.get(name)
     if own is not None:
         return own.formula
+    of_module = flashinfer.find_module_formula(name)
+    if of_module is not None:
+        return of_module
     if name not in _list_other_names():
         return None
     try:

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.formula_table import OPS
+from perfkit.cost.formulas.packages.flashinfer import find_module_formula
 
 # Of ops that are not declared (compositions, those of other packages), and of compiled and collective kernels. Patterns
 # on the name without its namespace and trailing underscore; the first that matches the whole of it.
@@ -38,5 +39,7 @@ _DECLARED = {_get_bare_name(name): op.op_class for name, op in OPS.items()}
 @lru_cache(maxsize=65536)
 def classify_op(name: str) -> OpClass:
     """The class of an op by its name as recorded (`aten::mm`); compiled and collective kernels go by their own."""
+    if find_module_formula(name) is not None:
+        return OpClass.ATTENTION
     bare = _get_bare_name(name)
     return _DECLARED.get(bare) or next((kind for kind, pattern in _PATTERNS if pattern.fullmatch(bare)), OpClass.OTHER)

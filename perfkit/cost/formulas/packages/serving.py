@@ -4,9 +4,12 @@ Caches of keys and values are pools of which tables name the blocks: what data d
 most. FLOPs as in the families of torch's own ops.
 
 Signatures: csrc/ops.h, csrc/libtorch_stable/torch_bindings.cpp and vllm/_aiter_ops.py of vLLM,
-csrc/flash_attn/flash_api.cpp of its flash-attention, csrc/api/ of its FlashMLA, sgl-kernel/csrc/common_extension.cc of
+vllm/attention/backends/flash_attn.py of its versions 0.5.5 to 0.6, csrc/flash_attn/flash_api.cpp and
+flash_api_torch_lib.cpp of its flash-attention, csrc/api/ of its FlashMLA, sgl-kernel/csrc/common_extension.cc of
 SGLang, aiter/ops/mha.py of aiter.
 """
+
+from collections.abc import Callable
 
 from perfkit.cost.calls.args import (
     Args,
@@ -22,7 +25,16 @@ from perfkit.cost.calls.args import (
 from perfkit.cost.calls.op_call import OpClass, OpCost, TensorArg
 from perfkit.cost.calls.op_family import OpFamily
 from perfkit.cost.formulas.attention import flash_3_forward, flash_backward, flash_forward
-from perfkit.cost.formulas.attention_mask import AttentionMask, PairRange, find_first_flag, read_window_mask
+from perfkit.cost.formulas.attention_mask import (
+    AttentionMask,
+    PackedSequences,
+    PairRange,
+    count_packed_pairs,
+    count_pairs,
+    find_first_flag,
+    read_causal_mask,
+    read_window_mask,
+)
 from perfkit.cost.formulas.packed_attention import BOUNDED, LengthArguments, make_attention_cost, make_packed
 
 OPS = OpFamily(OpClass.ATTENTION)
@@ -60,6 +72,45 @@ def _cost_aiter_varlen(args: Args) -> OpCost:
     ..., block_table, ...): the table of blocks, the only matrix of integers, has another place in each version."""
     tables = (index for index in range(5, len(args)) if _is_block_table(args, index))
     return make_packed(flash_forward, LengthArguments(3, 4, table=next(tables, None)), _read_second_flag_mask)(args)
+
+
+def _make_kvcache(used_at: int, table_at: int, new_at: int | None, mask_of: Callable[[Args], AttentionMask]) -> Formula:
+    """fwd_kvcache(q (sequences, queries, heads, width), key_cache, value_cache, ...): each sequence has a row of the
+    cache, or the blocks (blocks, positions, heads, width) of its row in the table. Without used lengths the whole cache
+    is read. New keys and values are read and written into the cache."""
+
+    def formula(args: Args) -> OpCost:
+        query, keys, values = (get_tensor(args, index, 4) for index in range(3))
+        used, table = get_optional_tensor(args, used_at), get_optional_tensor(args, table_at)
+        new = () if new_at is None else (get_optional_tensor(args, new_at), get_optional_tensor(args, new_at + 1))
+        sequences, queries, heads, width = query.shape
+        room = keys.shape[1] * (1 if table is None else table.shape[1])
+        mask, longest = mask_of(args), max(room, queries)
+        of = PackedSequences(sequences, sequences * queries, None, queries, longest, mask.right == 0)
+        most = sequences * count_pairs(queries, longest, mask)
+        computed = PairRange(most if used is None else min(count_packed_pairs(of, mask).least, most), most)
+        unmasked = sequences * queries * longest if used is None else count_packed_pairs(of, AttentionMask()).least
+        around = count_read_bytes(query, used, table, *new) + count_output_bytes(numel(query), query.dtype)
+        around += sum(count_output_bytes(numel(value), value.dtype) for value in new if value is not None)
+        row = keys.shape[2] * width * (get_element_size(keys.dtype) + get_element_size(values.dtype))
+        read = longest if mask.left is None else min(longest, queries + mask.left)
+        first = read if used is None else min(queries if mask.right == 0 else 1, read)
+        least_bytes, most_bytes = (around + row * sequences * count for count in (first, read))
+        cost = make_attention_cost(4.0 * heads * width, computed, unmasked, least_bytes, query.dtype, lost=BOUNDED)
+        return cost._replace(most_bytes=most_bytes if most_bytes > least_bytes else None)
+
+    return formula
+
+
+def _read_flag_mask(args: Args) -> AttentionMask:
+    """`..., softmax_scale, causal[, window_size_left, window_size_right]`; a mask that was lost leaves all pairs."""
+    flag = find_first_flag(args)
+    return read_window_mask(args, flag, flag + 1) or AttentionMask(at_end=True)
+
+
+def _read_causal_flag_mask(args: Args) -> AttentionMask:
+    """`..., softmax_scale, causal, alibi_slopes, softcap`."""
+    return read_causal_mask(args, find_first_flag(args), at_end=True) or AttentionMask(at_end=True)
 
 
 def _is_block_table(args: Args, index: int) -> bool:
@@ -107,6 +158,8 @@ def _cost_flash_mla(args: Args) -> OpCost:
     return _cost_latent_decoding((query,), cache, get_tensor(args, 3), get_tensor(args, 4, 2), get_integer(args, 2))
 
 
+OPS.add("_vllm_fa2_C::fwd_kvcache", _make_kvcache(5, 10, 3, _read_flag_mask))
+OPS.add("vllm::flash_attn_with_kvcache", _make_kvcache(3, 4, None, _read_causal_flag_mask))
 OPS.add("_C::paged_attention_v1", _make_paged_attention(1))
 OPS.add("_C::paged_attention_v2", _make_paged_attention(4))
 OPS.add(

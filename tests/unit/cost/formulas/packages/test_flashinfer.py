@@ -2,8 +2,9 @@
 
 import math
 
-from perfkit.cost.calls.op_call import OpCall, OpCost, TensorArg
+from perfkit.cost.calls.op_call import OpCall, OpClass, OpCost, TensorArg
 from perfkit.cost.formula_table import cost_op
+from perfkit.cost.op_class import classify_op
 
 
 def t(*shape: int, dtype: str = "bf16") -> TensorArg:
@@ -56,3 +57,57 @@ def test_prefill_of_prompts_of_unknown_lengths() -> None:
     assert found.flops <= truth <= found.most_flops
     around = 2 * 2 * 80 * 64 * 64 + 4 * (200 + 2)
     assert (found.bytes, found.most_bytes) == (around + 80 * KEY, around + 100 * KEY)
+
+
+_TYPES = "dtype_q_bf16_dtype_kv_bf16_dtype_o_bf16_dtype_idx_i32_head_dim_qk_128_head_dim_vo_128_posenc_0_use_swa_False"
+_NHD, _HND, _CAUSAL = 0, 1, 1
+# 32 heads over 4 of a cache in bf16, in pages of 16 positions.
+MODULE_PAIR, MODULE_KEY = 4 * 32 * 128, 4 * 2 * 128 * 2
+AHEAD = (t(10**7, dtype="uint8"), t(10**6, dtype="uint8"), t(10, dtype="int64"))
+
+
+def module_cost(module: str, op: str, *args: object) -> OpCost:
+    found = cost_op(OpCall(f"{module}_with_kv_cache_{_TYPES}::{op}", args))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_decoding_by_a_compiled_module_meets_at_most_all_pages() -> None:
+    q, pool = t(5, 32, 128), t(800, 16, 4, 128)
+    tables = (ints(6), ints(70), ints(5))
+    found = module_cost("batch_decode", "run", *AHEAD, q, pool, pool, *tables, q, None, _NHD, -1, False)
+    assert (found.flops, found.most_flops) == (5 * MODULE_PAIR, 70 * 16 * MODULE_PAIR)
+    around = 2 * 2 * 5 * 32 * 128 + 4 * (6 + 70 + 5)
+    assert (found.bytes, found.most_bytes) == (around + 5 * MODULE_KEY, around + 70 * 16 * MODULE_KEY)
+    by_heads = t(800, 4, 16, 128)
+    turned = module_cost("batch_decode", "run", *AHEAD, q, by_heads, by_heads, *tables, q, None, _HND, -1, False)
+    assert turned == found
+    window = module_cost("batch_decode", "run", *AHEAD, q, pool, pool, *tables, q, None, _NHD, 99, False)
+    assert window.most_flops == 5 * 100 * MODULE_PAIR
+    assert window.most_bytes == around + 5 * 100 * MODULE_KEY
+
+
+def test_paged_prefill_by_a_compiled_module() -> None:
+    """90 tokens of 3 prompts in 40 pages, which hold earlier tokens, too."""
+    q, pool = t(90, 32, 128), t(800, 16, 4, 128)
+    tables = (ints(4), ints(4), ints(40), ints(3))
+    found = module_cost("batch_prefill", "paged_run", *AHEAD, q, pool, pool, *tables, q, None, _CAUSAL, _NHD, -1, False)
+    assert found.flops == 3 * 30 * 31 / 2 * MODULE_PAIR
+    assert found.most_flops == (90 * 640 - 90 * 89 / 2) * MODULE_PAIR
+    # Lengths (tokens, keys) that fill the pages.
+    truth = sum(tokens * keys - tokens * (tokens - 1) / 2 for tokens, keys in ((50, 320), (30, 200), (10, 120)))
+    assert found.flops <= truth * MODULE_PAIR <= found.most_flops
+    around = 2 * 2 * 90 * 32 * 128 + 4 * (4 + 4 + 40 + 3)
+    assert (found.bytes, found.most_bytes) == (around + 90 * MODULE_KEY, around + 640 * MODULE_KEY)
+
+
+def test_ragged_prefill_by_a_compiled_module() -> None:
+    q, k = t(80, 32, 128), t(80, 4, 128)
+    found = module_cost(
+        "batch_prefill", "ragged_run", *AHEAD, q, k, k, ints(2), ints(2), q, None, _CAUSAL, _NHD, -1, False
+    )
+    assert (found.flops, found.most_flops) == (80 * 81 / 2 * MODULE_PAIR, None)
+    assert found.unmasked_flops == 80 * 80 * MODULE_PAIR
+    assert found.bytes == 2 * 2 * 80 * 32 * 128 + 2 * 2 * 80 * 4 * 128 + 4 * 4
+    assert cost_op(OpCall(f"batch_prefill_with_kv_cache_{_TYPES}::plan", (q, k))) is None
+    assert classify_op(f"batch_prefill_with_kv_cache_{_TYPES}::ragged_run") is OpClass.ATTENTION

@@ -90,3 +90,20 @@ def test_packed_attention_of_aiter_with_and_without_a_pool() -> None:
     paged = cost("aiter::fmha_v3_varlen_fwd", q, pool, pool, *rest, ints(2, 4))
     assert paged[:2] == found[:2]  # both sequences have 40 keys, of a pool of 328 MB
     assert cost_op(OpCall("aiter::fmha_v3_varlen_fwd", (q, pool, pool, *rest, None))) is None
+
+
+def test_decoding_over_a_cache_of_keys_and_values() -> None:
+    """3 sequences of 2 new tokens over tables of 10 blocks of 16, and over rows of 500 positions."""
+    query, blocks, new = t(3, 2, 32, 128), t(900, 16, 8, 128), t(3, 2, 8, 128)
+    rest = (None, None, None, None, ints(3, 10), None, None, 0.09, True, -1, -1, 0.0, True, 0)
+    found = cost("_vllm_fa2_C::fwd_kvcache", query, blocks, blocks, new, new, ints(3), *rest)
+    pair, key = 4 * 32 * 128, 8 * 128 * 2 * 2
+    assert (found.flops, found.most_flops) == (3 * 3 * pair, 3 * (159 + 160) * pair)
+    around = 2 * 2 * 3 * 2 * 32 * 128 + 4 * (3 + 30) + 2 * 2 * 2 * 3 * 2 * 8 * 128
+    assert (found.bytes, found.most_bytes) == (around + 3 * 2 * key, around + 3 * 160 * key)
+    rows = t(3, 500, 8, 128)
+    used = cost("vllm::flash_attn_with_kvcache", query, rows, rows, ints(3), None, 0.09, True, None, 0.0)
+    assert (used.flops, used.most_flops) == (3 * 3 * pair, 3 * (499 + 500) * pair)
+    full = cost("vllm::flash_attn_with_kvcache", query, rows, rows, None, None, 0.09, True, None, 0.0)
+    assert (full.flops, full.most_flops, full.most_bytes) == (used.most_flops, None, None)
+    assert full.unmasked_flops == 3 * 2 * 500 * pair
