@@ -9,6 +9,7 @@ from perfkit.cost.calls.op_call import Arg, OpCall, OpCost, TensorArg
 from perfkit.cost.fallback import estimate_fallback_cost
 from perfkit.cost.formula_table import cost_op
 from perfkit.cost.kernels.multi_tensor import cost_multi_tensor_kernel
+from perfkit.cost.layer_gradients import cost_layer_gradient
 from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 
 
@@ -27,6 +28,8 @@ _SCANNED, _STATES = _tensor(2, 4096, 1000), _tensor(2, 1, 16, 1000)
 _EXPERTS: tuple[Arg, ...] = (_tensor(8, 2 * 768, 2048), _tensor(8, 2048, 768))
 _ROUTES: tuple[Arg, ...] = (_tensor(64, 2, dtype="fp32"), _ints(64, 2), "silu", False)
 _VARLEN: tuple[Arg, ...] = (_ints(3), _ints(3), 50, 50, 0.0, 0.09, True, -1, -1, 0.0, None, False)
+_WORKSPACE: tuple[Arg, ...] = (_tensor(2**27, dtype="uint8"), _tensor(2**23, dtype="uint8"), _ints(15))
+_OUT: tuple[Arg, ...] = (_tensor(4, 32, 128), None)
 
 CALLS: dict[str, OpCall] = {
     "causal attention, SDPA": OpCall(
@@ -52,6 +55,17 @@ CALLS: dict[str, OpCall] = {
             *([None] * 8),
             *(0.09, True, -1, -1),
         ),
+    ),
+    "decoding, FlashAttention-2 of vLLM": OpCall(
+        "_vllm_fa2_C::fwd_kvcache",
+        (
+            *(_tensor(4, 1, 32, 128), _POOL, _POOL, None, None, _ints(4), *[None] * 4, _ints(4, 10), None, None),
+            *(0.09, True, -1, -1, 0.0, True, 0),
+        ),
+    ),
+    "decoding, FlashInfer": OpCall(
+        "batch_decode_with_kv_cache_dtype_q_bf16::run",
+        (*_WORKSPACE, _tensor(4, 32, 128), _POOL, _POOL, _ints(5), _ints(40), _ints(4), *_OUT, 0, -1, False),
     ),
     "batch prefill, aiter": OpCall(
         "aiter::mha_batch_prefill",
@@ -104,6 +118,8 @@ CALLS: dict[str, OpCall] = {
     "unknown op": OpCall("mine::blend", (_tensor(64, 8192), _tensor(64, 8192))),
 }
 
+_NORM = OpCall("LigerRMSNormFunction", (_tensor(80, 4096), _tensor(4096), 1e-6))
+_NORM_GRADIENT = OpCall("LigerRMSNormFunctionBackward", (_tensor(80, 4096),))
 _ADAM = "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float>(int)"
 _TABLE = OpCall(
     LOOKUP,
@@ -122,5 +138,6 @@ def family_costs() -> dict[str, tuple[str, OpCost | None]]:
     return {
         **found,
         "gradient of tables, FBGEMM": (NODE, cost_table_gradient(gradient, [_TABLE])),
+        "gradient of a norm, Liger": (_NORM_GRADIENT.name, cost_layer_gradient(_NORM_GRADIENT, [_NORM])),
         "optimizer outside of ops, apex": (_ADAM, cost_multi_tensor_kernel(_ADAM, 320)),
     }

@@ -12,6 +12,7 @@ from perfkit.cost.expert_layers import EXPERT_EVIDENCE, EXPERT_LAYERS, cost_expe
 from perfkit.cost.fallback import estimate_fallback_cost, is_custom
 from perfkit.cost.formula_table import MOVES, cost_op, has_formula
 from perfkit.cost.formulas.free_ops import COLLECTIVES, COMPOSITES, FREE
+from perfkit.cost.layer_gradients import cost_layer_gradient, find_layer
 from perfkit.cost.nested_costs import SIZED_INSIDE, TELLING, cost_from_nested_calls
 from perfkit.cost.table_gradients import LOOKUP, NODE, cost_table_gradient
 from perfkit.trace.event_names import EventNames
@@ -100,7 +101,7 @@ def cost_ops(
         call = OpCall(trace.names[int(name[row])], tensor_list_dtypes.fill_dtype(args, dtype))
         cost = cost_op(call, with_torch=with_torch)
         if cost is None and fallback:
-            cost = _cost_table_gradient(call, calls) or cost_layer(call, row) or estimate_fallback_cost(call)
+            cost = _cost_gradient(call, calls) or cost_layer(call, row) or estimate_fallback_cost(call)
         inside = inside_of(row)
         if inside and (cost is None or cost.bytes is None):
             cost = cost_from_nested_calls(call, inside) or cost
@@ -203,11 +204,13 @@ def _is_sparse(trace: Trace, name: str, signature: int) -> bool:
     return not dense and signature != NONE and has_missing_strides(trace.signatures[signature])
 
 
-def _cost_table_gradient(call: OpCall, calls: list[CostedCall]) -> OpCost | None:
-    """The cost of FBGEMM's node, from the lookups of the trace."""
-    if call.name != NODE:
+def _cost_gradient(call: OpCall, calls: list[CostedCall]) -> OpCost | None:
+    """The cost of a backward node that is given only gradients, from the forward calls of the trace."""
+    forward = LOOKUP if call.name == NODE else find_layer(call.name)
+    if forward is None:
         return None
-    return cost_table_gradient(call, [costed.call for costed in calls if costed.call.name == LOOKUP])
+    forwards = [costed.call for costed in calls if costed.call.name == forward]
+    return cost_table_gradient(call, forwards) if forward == LOOKUP else cost_layer_gradient(call, forwards)
 
 
 def _group_pairs(name: NDArray[np.int32], signature: NDArray[np.int32]) -> tuple[Ints, int]:

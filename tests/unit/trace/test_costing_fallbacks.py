@@ -198,3 +198,18 @@ def test_experts_are_costed_by_the_op_within_that_is_given_their_weights(tmp_pat
     assert np.isnan(ops.flops[0])
     assert ops.flops[1] == 64 * 2 * (2 * 512 * 512 + 2 * 512 * 256)
     assert work_ns(ops).tolist() == [0, 7000]
+
+
+def test_the_gradient_of_a_fused_layer_has_the_sizes_of_its_forward_call(tmp_path: Path) -> None:
+    bf16 = "c10::BFloat16"
+    ops = load(
+        tmp_path,
+        call("LigerRMSNormFunction", 0, 9, ((24, 48), bf16), ((48,), bf16), 1e-6),
+        launch(1, 5),
+        kernel("_rms_norm_forward_kernel", 1, 40, 7),
+        call("LigerRMSNormFunctionBackward", 20, 9, ((24, 48), bf16)),
+        launch(2, 25),
+        kernel("_rms_norm_backward_kernel", 2, 60, 9),
+    )
+    assert ops.flops.tolist() == [4 * 24 * 48, 9 * 24 * 48]
+    assert ops.bytes[1] == 2 * (3 * 24 * 48 + 2 * 48) + 4 * 24

@@ -1,7 +1,6 @@
 """Fused layers that are autograd functions: Liger Kernel and Apex. The profiler records them with their tensors.
 
-FLOPs as in the families of torch's own ops. Their backward nodes are given only gradients: what else these read is not
-recorded.
+FLOPs as in the families of torch's own ops. Their backward nodes are costed by `perfkit.cost.layer_gradients`.
 
 Signatures: src/liger_kernel/ops/ of Liger Kernel (rms_norm.py, swiglu.py, geglu.py, rope.py, cross_entropy.py),
 apex/normalization/fused_layer_norm.py of Apex.
