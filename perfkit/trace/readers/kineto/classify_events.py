@@ -60,6 +60,7 @@ _WAIT_NAME = re.compile(
 _ABOUT_WAITING = r"(event|stream|queue|semaphore|fence|flag|value|dma|device|host|job|task|kernel|spin|for|on|until)"
 _WAITS = re.compile(rf"({_ABOUT_WAITING}_?)*wait(_?{_ABOUT_WAITING})*_?\d*", re.IGNORECASE)
 _OP_NAME = re.compile(r"\w+::\w")
+_STEP_MARK = re.compile(r"ProfilerStep ?#\d")
 
 
 def classify_events(rows: Columns, cats: list[str], names: list[str], where: ThreadInfo) -> NDArray[np.int8]:
@@ -78,6 +79,9 @@ def classify_events(rows: Columns, cats: list[str], names: list[str], where: Thr
     nests[none] = where.nests[rows["thread"][none]]
     _mark_summaries(rows, category, nests)
     compiled = np.asarray([name.startswith(COMPILED_GRAPH) for name in names] or [False])
+    # torch_npu and old versions of torch write the mark of a step as an op, which would contain all others.
+    marks = np.asarray([_STEP_MARK.match(name) is not None for name in names] or [False])
+    category[marks[rows["name"]] & (category == Category.OP)] = Category.RANGE
     # On the device, too, but there it is a summary.
     category[compiled[rows["name"]] & (category == Category.RANGE)] = Category.OP
     return category
@@ -157,7 +161,7 @@ def _classify_host_name(name: str) -> Category:
         return Category.PYTHON
     if _LAUNCH_NAME.match(name):
         return Category.LAUNCH
-    if name.startswith("ProfilerStep#"):
+    if _STEP_MARK.match(name):
         return Category.RANGE
     return Category.OP if _OP_NAME.match(name) else Category.OTHER
 

@@ -35,6 +35,14 @@ def test_categories(tmp_path: Path, cat: str, category: Category) -> None:
     assert read(tmp_path, [complete("x", 1, 1, 1, cat)]).category.tolist() == [category]
 
 
+@pytest.mark.parametrize("name", ["ProfilerStep#12", "ProfilerStep #3"])
+@pytest.mark.parametrize("cat", ["cpu_op", "Operator", "user_annotation"])
+def test_a_step_that_was_written_as_an_op_is_a_range(tmp_path: Path, name: str, cat: str) -> None:
+    events = [complete(name, 1, 1, 1, cat), complete("aten::mm", 1.2, 1, 1, cat)]
+    expected = Category.RANGE if cat == "user_annotation" else Category.OP
+    assert read(tmp_path, events).category.tolist() == [Category.RANGE, expected]
+
+
 @pytest.mark.parametrize("digits", [19, 5000])
 def test_a_number_too_long_for_a_column_is_none_of_a_device_or_stream(tmp_path: Path, digits: int) -> None:
     number = "4" * digits
