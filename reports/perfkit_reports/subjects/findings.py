@@ -37,8 +37,11 @@ def _list_combined_gains(traces: Sequence[RankTrace], titles: Mapping[str, str])
             continue
         name = f", {trace.label}" if len(traces) > 1 else ""
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
+        # Those whose gain is far smaller than what the trace lacks are simulated, but no findings.
+        listed = sum(finding in titles for finding in gains.by_finding)
+        fixes = f"All {listed} fixes" if listed == len(gains.by_finding) else "All fixes"
         yield (
-            f"All {len(gains.by_finding)} fixes combined (simulated){name}: "
+            f"{fixes} combined (simulated){name}: "
             f"{units.format_seconds(gains.step_s)} → {after} {'per step' if trace.steps else 'in total'}"
             f"{_explain_combined_gain(gains, gains.together_s, titles)}."
         )

@@ -90,8 +90,9 @@ def _make_saving_cell(trace: RankTrace) -> Cell:
         return make_unknown_cell("launched work was not recorded")
     if trace.unknown_work_reason:
         return make_unknown_cell("no work recognized")
+    together = trace.gains.together_s if trace.gains is not None else None
     if not has_roofs(trace):
-        return make_unknown_cell("no ceilings known for the device")
+        return _make_fixes_cell(trace, together) if together else make_unknown_cell("no ceilings known for the device")
     saving = compute_saving_s(trace)
     if saving is None:
         return make_unknown_cell("no work with both a cost and a roof")
@@ -101,12 +102,15 @@ def _make_saving_cell(trace: RankTrace) -> Cell:
         path = f", critical path {units.format_percent(get_cpu_path_share(trace), 0)} CPU"
         limit = path if is_limited_by_cpu(trace) else ""
         return Cell(summed, detail=f"{_format_share(saving, trace)}all kernels at their roofline{limit}")
-    together = trace.gains.together_s if trace.gains is not None else None
     if together is not None and together > at_roofs:
-        detail = f"{_format_share(together, trace)}all fixes combined, simulated"
-        return Cell(units.format_seconds(together), detail=detail)
+        return _make_fixes_cell(trace, together)
     detail = f"{_format_share(at_roofs, trace)}all kernels at their roofline, simulated"
     return Cell(units.format_seconds(at_roofs), detail=detail)
+
+
+def _make_fixes_cell(trace: RankTrace, together_s: float) -> Cell:
+    detail = f"{_format_share(together_s, trace)}all fixes combined, simulated"
+    return Cell(units.format_seconds(together_s), detail=detail)
 
 
 def _format_share(part: float, trace: RankTrace) -> str:

@@ -7,6 +7,7 @@ from perfkit.analysis.model.replay import FindingGains, ReplaySummary
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
+from perfkit.core import units
 from perfkit.core.record import Measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit_reports.document.cells import Cell
@@ -200,6 +201,16 @@ def test_a_utilization_that_counts_masked_pairs_says_so() -> None:
     analysis = msgspec.structs.replace(sample.alone(), traces=(masked,))
     assert cells(analysis)["MFU"].detail.startswith(cells(sample.alone())["MFU"].detail)
     assert "masked" in cells(analysis)["MFU"].detail
+
+
+def test_without_ceilings_the_saving_is_that_of_all_fixes() -> None:
+    analysis = sample.unknown_device()
+    (trace, *_) = analysis.traces
+    gains = FindingGains(by_finding={"launch.cpu_bound": 0.1}, together_s=trace.step_s / 4, step_s=trace.step_s)
+    saving = cells(msgspec.structs.replace(analysis, traces=(msgspec.structs.replace(trace, gains=gains),)))[
+        "Potential savings"
+    ]
+    assert (saving.text, list_figures(saving.detail)) == (units.format_seconds(trace.step_s / 4), ["25 %"])
 
 
 def test_the_saving_is_what_the_replay_gains_with_all_work_at_its_roof() -> None:
