@@ -45,7 +45,7 @@ def collect_trace_findings(
 def collect_view_findings(
     views: Sequence[TraceView], first: Collection[str] | None = None
 ) -> list[tuple[Rule, Finding]]:
-    """One finding per rule and kind of device, of the trace with the largest potential savings.
+    """One finding per rule and kind of device, of the trace with the largest potential savings, or where it is worst.
 
     No gain below 1 % of the step is reported. `first` is given for traces of different work: those with these labels
     come first, and the gain of each of the others is named.
@@ -124,8 +124,11 @@ def _note_overlaps(result: RuleResult, others: Sequence[RuleResult]) -> Finding:
 
 
 def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None) -> Finding:
-    """The finding to show, with the other traces in which it holds."""
-    chosen = max(same, key=lambda finding: (finding.variant in (first or ()), finding.expected_s or 0.0))
+    """The finding to show, with the other traces in which it holds: of the largest gain, without gains of the largest
+    time or share."""
+    chosen = max(
+        same, key=lambda finding: (finding.variant in (first or ()), finding.expected_s or 0.0, _get_extent(finding))
+    )
     others = {finding.variant: finding.expected_s for finding in same if finding.variant != chosen.variant}
     if not others:
         return chosen
@@ -134,6 +137,10 @@ def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None)
         return _add_detail(chosen, f"also in {', '.join(list(others)[:_NAMED])}{more}")
     places = (label if gain_s is None else f"{label} ({format_seconds(gain_s)})" for label, gain_s in others.items())
     return _add_detail(chosen, f"also in {', '.join(places)}")
+
+
+def _get_extent(finding: Finding) -> float:
+    return finding.figures.get("time_s", finding.figures.get("share", 0.0))
 
 
 def _add_detail(finding: Finding, detail: str) -> Finding:

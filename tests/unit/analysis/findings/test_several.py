@@ -8,7 +8,7 @@ from perfkit.analysis.model.fleet import Fleet, RankRow, SkewRow
 from perfkit.analysis.model.launches import Overlap
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.trace.idle.host_calls import ALLOCATION, FETCH, WAIT
-from tests.fixtures.rank_traces import call, gap, launches, queued, rank_trace, row
+from tests.fixtures.rank_traces import call, coverage, gap, launches, queued, rank_trace, row
 
 
 def test_findings_about_the_same_time_say_so() -> None:
@@ -40,6 +40,16 @@ def test_findings_about_other_time_do_not() -> None:
 def test_gains_are_ordered_and_small_ones_left_out() -> None:
     trace = rank_trace(launches=launches(starved_s=0.1), ops=(row("aten::zero_", 0.3), row("aten::other", 0.1)))
     assert [each.gain_s for each in collect_trace_findings((trace,), None, None)] == [0.3, 0.1]
+
+
+def test_a_limit_of_several_ranks_is_shown_where_it_is_largest() -> None:
+    ranks = [
+        rank_trace(label=f"rank {number}", rank=number, coverage=coverage(linked_s=linked_s))
+        for number, linked_s in enumerate((0.95, 0.7, 0.9))
+    ]
+    (found,) = [each for each in collect_trace_findings(ranks, None, None) if each.id == "limit.unlinked_kernels"]
+    assert (found.variant, found.figures["share"]) == ("rank 1", pytest.approx(0.3))
+    assert any("rank 0" in detail and "rank 2" in detail for detail in found.details)
 
 
 def rank(number: int, late_s: float | None, compute_s: float = 0.5) -> RankRow:
