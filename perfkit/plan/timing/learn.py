@@ -25,7 +25,7 @@ from perfkit.plan.timing.efficiency_store import LearnedDevice, LearnedProgram
 from perfkit.plan.timing.samples import TimedCall, collect_calls, make_samples
 from perfkit.store.layout import CEILINGS_FILE, SUITE_FILE
 from perfkit.store.suite_reader import StoredRun, StoredSuite, read_suite
-from perfkit.trace.model import NONE
+from perfkit.trace.model import NONE, Category
 from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.trace_reader import read_trace
 from perfkit.trace.readers.trace_sources import derive_trace_name, expand_sources
@@ -216,13 +216,16 @@ def _add_launch_figures(program: LearnedProgram, analyzed: DetailedAnalysis) -> 
     if launches is None or queued is None:
         return program
     ops, engine = analyzed.engine.pieces.ops, analyzed.engine
+    # The host feeds all devices, of which the launches are the critical one's.
+    is_kernel = ops.trace.category[engine.pieces.event] == Category.KERNEL
+    kernels = float((engine.within & is_kernel).sum()) / engine.parts
     starved = launches.starved_s is not None and launches.starved_s > _HOST_BOUND * step_s
     within_s = float(ops.self_ns[ops.step != NONE].sum()) / 1e9 / engine.parts - launches.sync_s
     return replace(
         program,
         launch_s=queued.launching_s / queued.launching_gaps if queued.launching_gaps else None,
         gap_s=queued.between_s / queued.between_gaps if queued.between_gaps else None,
-        host_s=within_s / launches.kernels if starved and launches.kernels else None,
+        host_s=within_s / kernels if starved and kernels else None,
     )
 
 

@@ -58,6 +58,18 @@ def test_a_trace_tells_the_time_of_its_calls_and_how_the_host_fed_the_device(tmp
     assert program.host_s == pytest.approx(30e-6)
 
 
+def test_a_host_that_feeds_several_devices_spends_its_time_on_the_kernels_of_all(tmp_path: Path) -> None:
+    """Three products on one device, one on another, each 20 us of the host."""
+    events: list[Event] = [range_("ProfilerStep#1", 0, 1000)]
+    for number, device in enumerate((0, 0, 1, 0)):
+        events += [event("aten::mm", 100 * number, 20, **PRODUCT), launch(number, 100 * number + 10)]
+        events.append(kernel("gemm", 100 * number + 15, 10, number, device, stream=device))
+    properties = [{"id": number, "name": "NVIDIA H100 80GB HBM3"} for number in (0, 1)]
+    (tmp_path / "two.json").write_text(json.dumps({"traceEvents": events, "deviceProperties": properties}))
+    ((program,),) = (learned.programs for learned in learn_efficiencies(str(tmp_path / "two.json")))
+    assert program.host_s == pytest.approx(20e-6)
+
+
 def test_a_trace_that_names_no_known_gpu_needs_the_users_word(tmp_path: Path) -> None:
     trace = str(_gpu_trace(tmp_path / "model.json", name="a GPU"))
     with pytest.raises(UnavailableError, match="'a GPU' is not in the catalog: name it with --gpu"):
