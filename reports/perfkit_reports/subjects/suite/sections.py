@@ -30,7 +30,7 @@ from perfkit_reports.subjects.suite.losses import build_sections as of_other_tra
 from perfkit_reports.subjects.suite.suite_cells import get_throughput_unit
 from perfkit_reports.subjects.suite.suite_data import build_data
 from perfkit_reports.subjects.suite.suite_headline import find_fastest
-from perfkit_reports.subjects.trace import costs, flame, products, step, timeline
+from perfkit_reports.subjects.trace import costs, flame, products, several_devices, step, timeline
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
 
@@ -196,6 +196,7 @@ def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: s
     return (
         step.build_roofline_section(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
         step.build_split_section(traced, bars, what, untraced),
+        *filter(None, [several_devices.build_section(traced)]),
         *filter(None, [timeline.build_section(traced)]),
         *filter(None, [flame.build_section(traced, _map_to_baseline(analysis, traced), what)]),
         memory(list_holders(analysis), what, peak=Weight.BRIEF, words=False),

@@ -69,9 +69,12 @@ _COLUMNS: tuple[Column[_DeviceEntry], ...] = (
 
 
 def build_devices_section(analysis: TraceAnalysis) -> Section | None:
+    return build_section(list_detailed_traces(analysis))
+
+
+def build_section(traces: Sequence[RankTrace]) -> Section | None:
     """A table of the devices of each trace that has several; None without any."""
-    traces = [trace for trace in list_detailed_traces(analysis) if len(trace.devices) > 1]
-    blocks = build_trace_blocks("devices", traces, _build_devices)
+    blocks = build_trace_blocks("devices", [trace for trace in traces if len(trace.devices) > 1], _build_devices)
     return Section("devices", "Devices", blocks, intro=(_INTRO,)) if blocks else None
 
 

@@ -20,7 +20,7 @@ from perfkit_reports.subjects.suite.suite_document import build_document
 from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.figures import list_figures
 from tests.fixtures.parsed_page import Page
-from tests.fixtures.rank_traces import gemm
+from tests.fixtures.rank_traces import device, gemm
 from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK, known
 
 
@@ -142,6 +142,18 @@ def test_operations_can_be_chosen_by_variant_the_baseline_first(realistic: Analy
         ("Ops", name) for name in ("baseline", "amp", "ckpt", "flash", "compile", "amp+ckpt")
     ]
     assert choice.options["Ops", "baseline"].sorted == "Potential savings"  # type: ignore[attr-defined]
+
+
+def test_variants_whose_trace_has_several_devices_have_a_table_of_them(realistic: Analysis) -> None:
+    first, *others = realistic.variants
+    assert first.trace is not None
+    rows = (device(0, 0.25), device(3, 0.5, critical=True))
+    traced = msgspec.structs.replace(first, trace=msgspec.structs.replace(first.trace, devices=rows, step_s=1.0))
+    document = build_document(msgspec.structs.replace(realistic, variants=(traced, *others)))
+    (section,) = [each for each in document.sections if each.id == "devices"]
+    (table,) = section.blocks
+    assert isinstance(table, Table)
+    assert [table.columns[0].cell(row).value for row in table.rows] == [0, 3]
 
 
 def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
