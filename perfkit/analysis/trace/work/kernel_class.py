@@ -4,6 +4,7 @@ import re
 
 from perfkit.analysis.trace.work.inferred_calls import INFERRED
 from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.kernels.gemm_kernel import is_gemm
 from perfkit.cost.op_class import classify_op
 from perfkit.trace.ops.kernels import is_collective_kernel
 
@@ -14,6 +15,7 @@ _BY_KERNEL: tuple[tuple[str, OpClass], ...] = (
     ("fmha", OpClass.ATTENTION),
     ("softmax", OpClass.SOFTMAX),
     ("norm", OpClass.NORM),
+    ("implicit_gemm", OpClass.CONVOLUTION),
     ("gemm", OpClass.MATMUL),
     ("cublas", OpClass.MATMUL),
     ("cutlass", OpClass.MATMUL),
@@ -33,7 +35,8 @@ def classify_kernel(name: str) -> OpClass:
     if _AN_OP.fullmatch(name.removesuffix(INFERRED)):
         return classify_op(name.removesuffix(INFERRED))
     lower = name.lower()
-    return next((kind for part, kind in _BY_KERNEL if part in lower), classify_op(name))
+    named = next((kind for part, kind in _BY_KERNEL if part in lower), None)
+    return named or (OpClass.MATMUL if is_gemm(name) else classify_op(name))
 
 
 def classify_work(op: str, name: str) -> OpClass:
