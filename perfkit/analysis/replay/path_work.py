@@ -12,7 +12,7 @@ from perfkit.analysis.trace.time.intervals import find_overlaps, sort_unique
 from perfkit.analysis.trace.work.layers import merge_layers
 from perfkit.trace.annotations import is_autograd_node
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.model import NONE, Ints, Small
+from perfkit.trace.model import NONE, Category, Ints, Small
 from perfkit.trace.ops.ops import Ops
 
 
@@ -20,10 +20,10 @@ from perfkit.trace.ops.ops import Ops
 class PathWork:
     """Columns, one row per piece of the path; CPU time is cut where ops begin and end.
 
-    `op` (that of a kernel, or the kernel's own name; on the host a range where no op runs), `call` (that waited) and
-    `own` (the innermost function that is neither torch's nor of Python's library; of backward that of its forward) are
-    indices of the trace's names, `module` of `modules`, in which layers are one as far as they differ by number. NONE
-    where none is known.
+    `op` (that of a kernel, or the kernel's own name; on the host a range where no op runs, else a call), `call` (that
+    waited) and `own` (the innermost function that is neither torch's nor of Python's library; of backward that of its
+    forward) are indices of the trace's names, `module` of `modules`, in which layers are one as far as they differ by
+    number. NONE where none is known.
     """
 
     spans: PathSpans
@@ -45,6 +45,7 @@ def build_path_work(replayed: ReplayResult, spans: PathSpans, host: HostEvents |
     of_kernel = np.append(ops.kernel_module, NONE)[kernel]
     at = np.where(places.module == NONE, NONE, places.module + len(ops.modules))
     on_host = np.where((places.op == NONE) & (places.own == NONE), places.range, places.op)
+    on_host = np.where((on_host == NONE) & (places.own == NONE), places.call, on_host)
     its_op = np.append(np.where(work.op == NONE, work.name, work.op), NONE).astype(np.int32)[kernel]
     forward = _find_forward_frames(ops, on_the_host, np.append(work.owner, NONE)[kernel])
     return PathWork(
@@ -68,17 +69,19 @@ def _look_up_places(ops: Ops, host: HostEvents, spans: PathSpans, kernel: Ints) 
 
 
 def _cut_at_ops(ops: Ops, spans: PathSpans) -> PathSpans:
-    """CPU time cut where the outermost ops begin and end, ignoring autograd nodes."""
+    """CPU time cut where the outermost ops begin and end, ignoring autograd nodes; on a thread without ops, such as one
+    that launches what others queue, where calls do."""
     trace = ops.trace
     node = mark_named(trace, ops.event, is_autograd_node)
     outermost = ~node & ((ops.parent == NONE) | np.append(node, True)[ops.parent])
-    event = ops.event[outermost]
+    event, calls = ops.event[outermost], trace.select_events(Category.LAUNCH)
     host = spans.kind == KINDS.index(HOST)
     pieces = [np.column_stack((spans.begin_ns, spans.end_ns))[~host]]
     rows = [np.flatnonzero(~host)]
     for thread in np.unique(spans.thread[host]).tolist():
         mine = np.flatnonzero(host & (spans.thread == thread))
         its = event[trace.thread[event] == thread]
+        its = its if len(its) else calls[trace.thread[calls] == thread]
         edges = sort_unique(np.concatenate((trace.start_ns[its], trace.end_ns[its])))
         limits = np.concatenate(([np.iinfo(np.int64).min], edges, [np.iinfo(np.int64).max]))
         within = np.column_stack((spans.begin_ns[mine], spans.end_ns[mine]))

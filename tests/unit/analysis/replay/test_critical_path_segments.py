@@ -70,3 +70,16 @@ def test_host_time_is_cut_where_ops_begin_and_end(replayed_rows: dict[tuple[str,
     of_op = replayed_rows[HOST, "aten::mm"]
     assert of_op[1:3] == ["Layer", "model.py:12 forward"]
     assert of_op[3] == 2
+
+
+def test_time_of_a_thread_that_only_launches_is_of_its_calls(tmp_path: Path) -> None:
+    """A thread prepares and launches what another one queues: 70 us of compilation, and 20 us of a launch."""
+    compiling = {**launch(90, 120, 70), "name": "aclopCompileAndExecute", "args": {}, "tid": 5}
+    starting = {**launch(1, 200, 20), "name": "aclnnAdd", "tid": 5}
+    events = [op("aten::relu", 10, 100), compiling, starting, kernel("relu", 1, 230, 300)]
+    replayed = replay_trace(read_ops(read_trace(write_trace(tmp_path / "t.json.gz", events))))
+    assert replayed is not None
+    rows = build_path_rows(replayed, build_path_spans(replayed))
+    on_host = {row.op: row.seconds * 1e6 for row in rows if row.kind == HOST}
+    assert on_host["aclopCompileAndExecute"] == pytest.approx(70)
+    assert on_host["aclnnAdd"] == pytest.approx(20)
