@@ -190,7 +190,8 @@ def test_ascend_waits_and_analyses_are_no_work_but_collectives_are(tmp_path: Pat
     trace = ops.trace
     assert kernel_us(trace) == 30.25 + 10 + 100
     matmul = ops.kernels.event.tolist().index(trace.name.tolist().index(trace.names.index("MatMulV2")))
-    assert ops.kernel_op.tolist() == [1 if row == matmul else NONE for row in range(len(ops.kernels))]
+    assert [trace.names[index] for index in trace.name[ops.event]] == ["aten::mm"]  # the step's mark contains it
+    assert ops.kernel_op.tolist() == [0 if row == matmul else NONE for row in range(len(ops.kernels))]
     assert trace.names[trace.name[ops.kernels.launch[matmul]]] == "Node@launch"
     assert [trace.names[index] for index in trace.name[find_communication(trace)]] == ["hcom_allReduce__1_0_1"]
     assert ops.steps.number.tolist() == [3]
