@@ -45,6 +45,8 @@ TRACES = {
     "trace.no_steps": "No steps are marked or detected: figures are for the whole trace.",
     "trace.shortened_tables": "The tables have the longest rows, and group the others.",
     "trace.shortened_ranks": "Only the first traces keep all table rows.",
+    "trace.chosen_ranks": "Only chosen traces are analyzed in full; ranks are compared over all.",
+    "trace.truncated_files": "Some files are damaged or truncated.",
     "trace.several_jobs": "The traces are of several jobs: ranks are compared within each.",
     "trace.different_devices": "The traces come from different devices.",
     "trace.other_memory": "Memory of other devices was recorded too.",

@@ -17,11 +17,15 @@ TRACE_ANALYSIS_VERSION = 7
 # thousand rows each would otherwise add up to gigabytes over hundreds of ranks.
 WHOLE_RANKS = 8
 
+# Of more traces, only a few chosen ones are analyzed in full, the others just for the comparison of ranks.
+MOST_FULL = 16
+
 
 class TraceAnalysis(DisplayMixin, Struct):
     """A report on traces. Labels of traces, including that of `difference`, are unique.
 
-    `fleet` has the ranks of the job with most; `other_fleets` those of other jobs among the traces.
+    `fleet` has the ranks of the job with most; `other_fleets` those of other jobs among the traces. Of more than
+    `MOST_FULL` files, `traces` has a few: see `perfkit.analysis.pipeline.many_traces`.
     """
 
     subject: ClassVar[str] = "trace"

@@ -5,19 +5,23 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.model.launches import ReplayedGraph
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.replayed_analysis import analyze_and_replay
 from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
+from perfkit.analysis.ranks.fleet_member import FleetMember, build_member
 from perfkit.analysis.ranks.joint_simulation import RankReplay
 from perfkit.analysis.trace.capture_joining import join_captures
+from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
-from perfkit.analysis.trace.trace_memory import summarize_memory
+from perfkit.analysis.trace.trace_memory import make_fullness_key, summarize_memory
 from perfkit.core.errors import RunFormatError
-from perfkit.core.note import list_texts, make_note
+from perfkit.core.note import Note, list_texts, make_note
 from perfkit.core.text_blocks import ReadLimits
+from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.devices.lookup.trace_ceilings import TraceCeilings, resolve_trace_ceilings
 from perfkit.trace.counters.match_counters import read_counters
-from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.readers.trace_reader import read_trace
 
 DEFAULT_LIMITS = ReadLimits()
@@ -59,45 +63,102 @@ class TraceOutcome(NamedTuple):
     replay: RankReplay | None = None
 
 
+class RankSummary(NamedTuple):
+    """What is kept of a file among many: its rank's figures and arrivals, and what warnings on all files need.
+
+    `fullness` is the sort key of its memory account.
+    """
+
+    member: FleetMember
+    arrivals: Arrivals
+    device_name: str
+    warning: Note | None
+    fullness: tuple[bool, int]
+    is_truncated: bool
+    json_bytes: int
+    seconds: float
+
+
+class _ReadFile(NamedTuple):
+    """The ops of a file, with the ceilings of each device and of the critical one."""
+
+    ops: Ops
+    graphs: tuple[ReplayedGraph, ...]
+    notes: tuple[Note, ...]
+    by_device: list[DeviceCeilings]
+    critical: TraceCeilings
+
+
 def analyze_file(job: TraceJob) -> TraceOutcome:
     """Read and analyze one file: the function that workers run."""
     started = perf_counter()
+    read = _read_file(job)
+    whole = analyze_and_replay(
+        read.ops,
+        read.critical.ceilings,
+        by_device=read.by_device,
+        device_name=read.critical.device_name,
+        counters=None if job.counters is None else read_counters(job.counters),
+        what_ifs=job.what_ifs,
+        with_others=job.with_others,
+    )
+    memory, remarks = summarize_memory(read.ops)
+    rank = replace(
+        whole.rank_trace,
+        file_info=replace(whole.rank_trace.file_info, events=len(read.ops.trace)),
+        device_basis=read.critical.basis,
+        memory=memory,
+        graphs=read.graphs,
+        notes=(*whole.rank_trace.notes, *read.notes, *remarks),
+    )
+    ceilings = _drop_unseen(read.critical, rank)
+    return TraceOutcome(rank, find_arrivals(read.ops, whole.engine), ceilings, perf_counter() - started, whole.replay)
+
+
+def summarize_file(job: TraceJob) -> RankSummary:
+    """Read one file and reduce it to what a comparison of many ranks needs: the function that workers run."""
+    started = perf_counter()
+    read = _read_file(job)
+    analyzed = analyze_with_details(
+        read.ops, read.critical.ceilings, by_device=read.by_device, device_name=read.critical.device_name
+    )
+    rank = analyzed.rank_trace
+    arrivals = find_arrivals(read.ops, analyzed.engine)
+    memory, _ = summarize_memory(read.ops)
+    return RankSummary(
+        member=build_member(rank, arrivals),
+        arrivals=arrivals,
+        device_name=read.critical.device_name,
+        warning=_drop_unseen(read.critical, rank).warning,
+        fullness=make_fullness_key(memory),
+        is_truncated=rank.file_info.is_truncated,
+        json_bytes=rank.file_info.json_bytes,
+        seconds=perf_counter() - started,
+    )
+
+
+def _read_file(job: TraceJob) -> _ReadFile:
     trace = read_trace(job.source, limits=job.limits, workers=job.readers)
     if not len(trace):
         notes = f" ({'; '.join(list_texts(trace.notes))})" if trace.notes else ""
         raise RunFormatError(f"{job.source}: all events have zero duration: nothing to analyze{notes}")
-    counted = None if job.counters is None else read_counters(job.counters)
     ops, graphs, join_notes = join_captures(
         read_ops(trace), job.source, job.captures, job.limits, must_fit=job.must_fit, workers=job.readers
     )
     devices = identify_devices(ops)
     known = {device: resolve_trace_ceilings(device, job.device) for device in devices}
-    device_ceilings = known[devices[find_critical_device(ops)]]
-    whole = analyze_and_replay(
+    return _ReadFile(
         ops,
-        device_ceilings.ceilings,
-        by_device=[known[device].ceilings for device in devices],
-        device_name=device_ceilings.device_name,
-        counters=counted,
-        what_ifs=job.what_ifs,
-        with_others=job.with_others,
+        graphs,
+        join_notes,
+        [known[device].ceilings for device in devices],
+        known[devices[find_critical_device(ops)]],
     )
-    memory, remarks = summarize_memory(ops)
-    rank = replace(
-        whole.rank_trace,
-        file_info=replace(whole.rank_trace.file_info, events=len(trace)),
-        device_basis=device_ceilings.basis,
-        memory=memory,
-        graphs=graphs,
-        notes=(*whole.rank_trace.notes, *join_notes, *remarks),
-    )
-    if rank.missing_device_reason:
-        device_ceilings = device_ceilings._replace(
-            ceilings=replace(
-                device_ceilings.ceilings,
-                ceilings=(),
-                notes=(make_note("trace.unseen_device", rank.missing_device_reason),),
-            ),
-            warning=None,
-        )
-    return TraceOutcome(rank, find_arrivals(ops, whole.engine), device_ceilings, perf_counter() - started, whole.replay)
+
+
+def _drop_unseen(ceilings: TraceCeilings, rank: RankTrace) -> TraceCeilings:
+    """No ceilings for a device whose work the trace lacks."""
+    if not rank.missing_device_reason:
+        return ceilings
+    notes = (make_note("trace.unseen_device", rank.missing_device_reason),)
+    return ceilings._replace(ceilings=replace(ceilings.ceilings, ceilings=(), notes=notes), warning=None)

@@ -36,9 +36,11 @@ _COLUMNS = len(CollectiveRows._fields)
 
 
 class ReducedJob(NamedTuple):
-    """A job's fleet, None for a single rank, with the paths of its traces and what their collectives transferred."""
+    """A job's fleet, None for a single rank, with the paths and hosts of its traces and what their collectives
+    transferred."""
 
     paths: tuple[str, ...]
+    hosts: tuple[str, ...]
     fleet: Fleet | None
     transfers: tuple[MeasuredTransfers, ...]
 
@@ -55,18 +57,40 @@ class FleetReducer:
 
     def add(self, rank: RankTrace, arrivals: Arrivals) -> None:
         """Add a rank, in any order."""
+        self.add_member(build_member(rank, arrivals), arrivals)
+
+    def add_member(self, member: FleetMember, arrivals: Arrivals) -> None:
+        """Add a rank of which only the figures are kept, in any order."""
         rows = build_collective_rows(arrivals, self._kinds, self._messages)
-        member = build_member(rank, arrivals, self._values)
+        member = member._replace(first=self._values)
         self._write_rows(member, rows)
         self._members.append(member)
         self._values += _COLUMNS * len(arrivals)
+
+    def sort_tables(self) -> None:
+        """Number kinds and messages in their own order, so that results do not depend on the order of ranks."""
+        kinds, messages = sorted(self._kinds), sorted(self._messages, key=str)
+        kind = np.argsort([self._kinds[key] for key in kinds]) if kinds else np.empty(0, np.int64)
+        message = np.argsort([self._messages[key] for key in messages]) if messages else np.empty(0, np.int64)
+        for member in self._members:
+            rows = self._read_rows(member)
+            self._write_rows(
+                member, rows._replace(kind=kind[rows.kind], message=np.append(message, NONE)[rows.message])
+            )
+        self._kinds = {key: number for number, key in enumerate(kinds)}
+        self._messages = {key: number for number, key in enumerate(messages)}
+
+    @property
+    def members(self) -> list[FleetMember]:
+        """The added ranks in the order of their numbers."""
+        return sorted(self._members, key=lambda member: member.order)
 
     def list_jobs(self) -> list[list[str]]:
         """The paths of the added traces by job, the job with most ranks first."""
         return [[member.path for member in members] for members in self._group_members()]
 
     def _group_members(self) -> list[list[FleetMember]]:
-        members = sorted(self._members, key=lambda member: member.order)
+        members = self.members
         return [[members[index] for index in job] for job in group_jobs([member.origin for member in members])]
 
     def build_fleet(self, labels: Mapping[str, str] | None = None) -> Fleet | None:
@@ -84,8 +108,9 @@ class FleetReducer:
 
     def _reduce(self, members: Sequence[FleetMember]) -> ReducedJob:
         paths = tuple(member.path for member in members)
+        hosts = tuple(member.host for member in members)
         if len(members) < 2:
-            return ReducedJob(paths, None, ())
+            return ReducedJob(paths, hosts, None, ())
         chosen = _drop_duplicate_ranks(members)
 
         def source(index: int) -> CollectiveRows:
@@ -95,7 +120,7 @@ class FleetReducer:
             source, lambda index, rows: self._write_rows(chosen[index], rows), len(chosen)
         )
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
-            return ReducedJob(paths, None, ())
+            return ReducedJob(paths, hosts, None, ())
         keys = tuple(self._messages)
         transfers = tuple(
             measure_transfers(
@@ -146,7 +171,7 @@ class FleetReducer:
                 {member.row.rank: member.exchanges for member in chosen if member.row.rank is not None}
             ),
         )
-        return ReducedJob(paths, fleet, transfers)
+        return ReducedJob(paths, hosts, fleet, transfers)
 
     def _write_rows(self, member: FleetMember, rows: Iterable[Ints]) -> None:
         self._spool.seek(member.first * 8)

@@ -26,7 +26,8 @@ _IDLE = (DATA, PYTHON, *IDLE)
 
 
 class FleetMember(NamedTuple):
-    """A rank while others are read: its figures, and the place of its collectives in the temporary file."""
+    """A rank while others are read: its figures, and the place of its collectives in the temporary file, of `length`
+    collectives from value `first` on."""
 
     row: RankRow
     path: str
@@ -34,12 +35,12 @@ class FleetMember(NamedTuple):
     steps: int
     unlike: tuple[int, ...]
     step_s: dict[int, float]
-    first: int
-    length: int
     host: str
     hosts_by_message: dict[MessageKey, str]
     exchanges: tuple[Exchange, ...]
     origin: TraceOrigin
+    length: int
+    first: int = 0
 
     @property
     def order(self) -> tuple[bool, int, str, str]:
@@ -47,8 +48,8 @@ class FleetMember(NamedTuple):
         return number is None, number or 0, self.row.label, self.path
 
 
-def build_member(rank: RankTrace, arrivals: Arrivals, first: int) -> FleetMember:
-    """The member for a trace whose collectives are written from value `first` on."""
+def build_member(rank: RankTrace, arrivals: Arrivals) -> FleetMember:
+    """The member for a trace, whose collectives have no place yet."""
     origin = arrivals.origin or TraceOrigin(rank.file_info.path, rank.rank, "", 0, 0)
     return FleetMember(
         row=_build_rank_row(rank),
@@ -57,14 +58,13 @@ def build_member(rank: RankTrace, arrivals: Arrivals, first: int) -> FleetMember
         steps=len(rank.steps),
         unlike=(*(step.number for step in rank.outlier_steps), *rank.unrecorded_steps),
         step_s={step.number: step.seconds for step in rank.steps},
-        first=first,
-        length=len(arrivals),
         host=rank.host,
         hosts_by_message={
             (row.name, row.group, row.dtype, row.message_bytes): row.hosts for row in rank.collectives if row.hosts
         },
         exchanges=arrivals.exchanges,
         origin=origin._replace(rank=rank.rank),
+        length=len(arrivals),
     )
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -22,8 +23,25 @@ def _name_with_path(path: str) -> str:
 _NAMES: tuple[Callable[[str], str], ...] = (derive_trace_name, _name_with_folder, _name_with_path)
 
 
+class NamedTrace(NamedTuple):
+    """What a trace is labeled after."""
+
+    label: str
+    path: str
+    rank: int | None
+
+
 def label_traces(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
-    """Label the traces uniquely: files of equal rank or name also show their place."""
+    """Label the traces uniquely: see `make_unique_labels`."""
+    labels = make_unique_labels([NamedTrace(trace.label, trace.file_info.path, trace.rank) for trace in traces])
+    return tuple(
+        trace if trace.label == label else replace(trace, label=label)
+        for trace, label in zip(traces, labels, strict=True)
+    )
+
+
+def make_unique_labels(traces: Sequence[NamedTrace]) -> list[str]:
+    """A label for each: files of equal rank or name also show their place."""
     labels = [trace.label for trace in traces]
     for name in _NAMES:
         shared = {label for label, count in Counter(labels).items() if count > 1}
@@ -35,10 +53,7 @@ def label_traces(traces: Sequence[RankTrace]) -> tuple[RankTrace, ...]:
     for place, label in enumerate(labels):  # one file given twice
         seen[label] += 1
         labels[place] = label if seen[label] == 1 else f"{label} ({seen[label]})"
-    return tuple(
-        trace if trace.label == label else replace(trace, label=label)
-        for trace, label in zip(traces, labels, strict=True)
-    )
+    return labels
 
 
 def label_sides(after: RankTrace, before: RankTrace) -> tuple[RankTrace, RankTrace]:
@@ -49,6 +64,6 @@ def label_sides(after: RankTrace, before: RankTrace) -> tuple[RankTrace, RankTra
     return after, before
 
 
-def _make_longer_label(trace: RankTrace, name: Callable[[str], str]) -> str:
-    where = name(trace.file_info.path)
+def _make_longer_label(trace: NamedTrace, name: Callable[[str], str]) -> str:
+    where = name(trace.path)
     return where if trace.rank is None else f"rank {trace.rank} ({where})"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.analysis.pipeline import trace_analysis
+from perfkit.analysis.pipeline import trace_results
 from perfkit.analysis.pipeline.trace_analysis import TraceProgress, analyze_traces
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.text_blocks import ReadLimits
@@ -155,8 +155,8 @@ def test_traces_of_different_devices_are_held_against_their_own(tmp_path: Path) 
 
 
 def test_of_many_ranks_only_the_first_keep_all_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_analysis, "WHOLE_RANKS", 1)
-    monkeypatch.setattr(trace_analysis, "ROWS_OF_OTHER_RANKS", 1)
+    monkeypatch.setattr(trace_results, "WHOLE_RANKS", 1)
+    monkeypatch.setattr(trace_results, "ROWS_OF_OTHER_RANKS", 1)
     found = analyze_traces(ranks(tmp_path, 2), jobs=1)
     assert [len(trace.kernels) for trace in found.traces] == [3, 1]
     assert found.traces[1].time_split == found.traces[0].time_split
