@@ -57,7 +57,13 @@ def test_several_items_go_to_as_many_processes_as_asked(monkeypatch: pytest.Monk
 
 def test_processes_are_replaced_after_some_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_processes, "_ITEMS_PER_PROCESS", 1)
+    monkeypatch.setattr(engine_processes, "_KEPT_BYTES", 0)
     assert len(set(dict(engines.run_parallel(functions.process_of, range(4), jobs=2)).values())) == 4
+
+
+def test_processes_of_small_items_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_processes, "_ITEMS_PER_PROCESS", 1)
+    assert len(set(dict(engines.run_parallel(functions.process_of, range(6), jobs=2)).values())) <= 2
 
 
 def test_no_items_no_results() -> None:

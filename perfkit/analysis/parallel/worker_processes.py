@@ -7,6 +7,7 @@ that dies, of lack of memory for example, takes only its item with it and is rep
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -23,8 +24,10 @@ Result = TypeVar("Result")
 
 # The memory of one process for a large trace; fewer run at once with less.
 _PROCESS_BYTES = 2**30
-# Python keeps some of the memory that it has used: a process is replaced before that adds up.
+# Python keeps some of the memory that it has used: a process is replaced before that adds up. Not after small items:
+# starting one takes as long as several of them.
 _ITEMS_PER_PROCESS = 32
+_KEPT_BYTES = 2**28
 _JOIN_S = 5.0
 
 
@@ -101,7 +104,14 @@ class _Worker(Generic[Item, Result]):
 
     @property
     def usable(self) -> bool:
-        return self._alive and self._done < _ITEMS_PER_PROCESS
+        return self._alive and (self._done < _ITEMS_PER_PROCESS or self._measure_memory() < _KEPT_BYTES)
+
+    def _measure_memory(self) -> int:
+        """The process's memory in bytes; more than any where it has ended."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.NoSuchProcess:
+            return sys.maxsize
 
     def give(self, item: Item) -> None:
         self._item = item
