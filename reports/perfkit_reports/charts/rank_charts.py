@@ -3,7 +3,7 @@ many ranks a map of deviations."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from perfkit.analysis.model import time_split
 from perfkit.analysis.model.fleet import RankRow
@@ -28,7 +28,9 @@ _STEP = "step"
 COMPUTING, IDLE, OTHER, LATE = "computing", "idle", "other", "late at collectives"
 CATEGORIES = (COMPUTING, time_split.COMMUNICATION, IDLE, OTHER)
 _LABELLED = 16  # more names than this do not fit below the bars
+_MOST_COLUMNS = 256  # of more ranks, those furthest from the median: a page has no room for all
 _LEAST = 0.05  # of the median step: least range of the color scale, so that noise shows no color
+_Value = TypeVar("_Value")
 _Known = Mapping[str, Sequence[float | None]]
 
 
@@ -48,14 +50,26 @@ def build_chart(rows: Sequence[RankRow], splits: Mapping[str, Sequence[TimeShare
     known = _collect_figures(rows, splits)
     away = _compute_deviations(known)
     far = max(_LEAST, *(abs(share) for shares in away.values() for share in shares))
+    places = _choose_columns(away, len(rows))
+    shown = "" if len(places) == len(rows) else f"The {len(places)} ranks furthest from the median. "
     return Chart(
         id=block,
-        figure=_build_map([row.label for row in rows], known, away, far),
+        figure=_build_map([rows[place].label for place in places], _select(known, places), _select(away, places), far),
         label=f"Deviation of {len(rows):,} ranks from the median; the tables have the same figures",
-        caption="Each column is a rank. Its color is the deviation from the median of all ranks, "
+        caption=f"{shown}Each column is a rank. Its color is the deviation from the median of all ranks, "
         f"up to {units.format_percent(far, 0)} of the median step.",
         legend=[("longer than the median", VERMILLION, ""), ("shorter", BLUE, "")],
     )
+
+
+def _choose_columns(away: Mapping[str, Sequence[float]], ranks: int) -> list[int]:
+    """The places of the ranks to show, in their order: of many those furthest from the median in any figure."""
+    furthest = [max(map(abs, shares)) for shares in zip(*away.values(), strict=True)]
+    return sorted(sorted(range(ranks), key=lambda place: -furthest[place])[:_MOST_COLUMNS])
+
+
+def _select(figures: Mapping[str, Sequence[_Value]], places: Sequence[int]) -> dict[str, list[_Value]]:
+    return {name: [values[place] for place in places] for name, values in figures.items()}
 
 
 def _build_map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[float]], far: float) -> Figure:

@@ -37,7 +37,9 @@ def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
 def _build_blocks(fleet: Fleet, splits: Mapping[str, Sequence[TimeShare]], end: str) -> Iterator[Block]:
     slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
     yield from make_list(f"fleet{end}", trace_sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF)
-    yield chart.build_chart(fleet.ranks, splits, f"ranks-chart{end}")
+    # Of many ranks only some are analyzed in full: then all are split alike, as their rows allow.
+    full = all(row.label in splits for row in fleet.ranks)
+    yield chart.build_chart(fleet.ranks, splits if full else {}, f"ranks-chart{end}")
     if fleet.grid is not None:
         yield from rank_step_map.build_charts(fleet.grid, f"rank-steps{end}")
     yield from make_table(f"ranks{end}", "Ranks, slowest first", trace_columns.RANKS, slowest, "rank", limit=_ROWS)

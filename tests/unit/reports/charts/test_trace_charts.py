@@ -158,6 +158,16 @@ def test_a_rank_that_differs_stands_out_of_a_map() -> None:
     assert step["marker"]["color"] == ["#d55e00ff" if place == 7 else "#7d848f40" for place in range(20)]
 
 
+def test_a_map_of_thousands_shows_the_ranks_furthest_from_the_median() -> None:
+    slow = {11: 1.3, 2048: 0.8, 4090: 1.2}
+    rows = [rank(place, step_s=slow.get(place, 1.0)) for place in range(4096)]
+    chart = rank_charts.build_chart(rows, {}, "ranks")
+    (step,) = (trace for trace in chart.figure["data"] if trace["name"] == "step")
+    assert len(step["x"]) == 256
+    assert {rows[place].label for place in slow} <= set(step["x"])
+    assert "256 ranks" in chart.caption
+
+
 def test_dots_of_a_trace_alone_are_colored_by_kind_of_work_with_switches() -> None:
     chart = blocks(build_document(sample.alone()))["roofline"]
     assert isinstance(chart, Chart)
