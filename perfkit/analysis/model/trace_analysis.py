@@ -25,7 +25,7 @@ class TraceAnalysis(DisplayMixin, Struct):
     """A report on traces. Labels of traces, including that of `difference`, are unique.
 
     `fleet` has the ranks of the job with most; `other_fleets` those of other jobs among the traces. Of more than
-    `MOST_FULL` files, `traces` has a few: see `perfkit.analysis.pipeline.many_traces`.
+    `MOST_FULL` files, `traces` has a few (see `perfkit.analysis.pipeline.many_traces`), and `files_digest` is of all.
     """
 
     subject: ClassVar[str] = "trace"
@@ -41,6 +41,7 @@ class TraceAnalysis(DisplayMixin, Struct):
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[Note, ...] = ()
+    files_digest: str = ""
 
     @property
     def fleets(self) -> tuple[Fleet, ...]:

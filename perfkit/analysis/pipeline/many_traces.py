@@ -117,10 +117,8 @@ def analyze_chosen(
     traces = [keep_one_timeline(results[number].rank) for number in sorted(results)]
     known = explain_missing_ceilings(results[min(results)].ceilings)
     labeled = [replace(trace, label=labels.get(trace.file_info.path, trace.label)) for trace in traces]
-    files = sum(len(job.paths) for job in reduced)
-    return FullResults(
-        apply_job_transfers(labeled, reduced), files, reduced, [*summaries.list_warnings(len(traces), known), *warnings]
-    )
+    shown = apply_job_transfers(labeled, reduced)
+    return FullResults(shown, reduced, [*summaries.list_warnings(len(traces), known), *warnings])
 
 
 def _list_rows(job: ReducedJob) -> list[tuple[RankRow, str]]:

@@ -35,6 +35,7 @@ from perfkit.core.urls import is_url
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.devices.lookup.trace_ceilings import HERE
+from perfkit.store.summary import compute_digest
 from perfkit.trace.readers.trace_sources import Named, derive_trace_name, expand_sources
 
 # Processes that decode a single file; the one that decompresses it cannot feed many.
@@ -134,6 +135,7 @@ def analyze_traces(
 def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, command: str) -> TraceAnalysis:
     """Build the report data of traces; `others` are those to compare with, read `like` these."""
     analyzed, warnings, reduced = full.traces, list(full.warnings), full.jobs
+    files = [path for job in reduced for path in job.paths]
     fleets = [job.fleet for job in reduced if job.fleet is not None]
     if len(reduced) > 1:
         names = name_jobs([job.paths for job in reduced])
@@ -151,7 +153,7 @@ def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, com
             before = label_traces([*analyzed, before])[-1]
         change = compare_traces(analyzed[0], before)
     return TraceAnalysis(
-        title=_make_title(analyzed, full.files),
+        title=_make_title(analyzed, len(files)),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
@@ -162,6 +164,7 @@ def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, com
         findings=collect_trace_findings(analyzed, next(iter(fleets), None), change, fleets[1:]),
         provenance=build_trace_provenance(analyzed),
         warnings=tuple(dict.fromkeys(warnings)),
+        files_digest=compute_digest(files) if len(files) > len(full.traces) else "",
     )
 
 

@@ -23,10 +23,9 @@ ROWS_OF_OTHER_RANKS = 25
 
 
 class FullResults(NamedTuple):
-    """The traces that were analyzed in full, of so many readable `files`, with all jobs of these."""
+    """The traces that were analyzed in full, and the jobs of all readable files."""
 
     traces: tuple[RankTrace, ...]
-    files: int
     jobs: Sequence[ReducedJob]
     warnings: Sequence[Note]
 
@@ -92,7 +91,7 @@ class ResultCollector:
         shown = [keep_one_timeline(rank) if len(work) > 1 else rank for rank, _ in ordered]
         traces = label_traces(self._simulate_together(shown))
         jobs = self.fleet.reduce_jobs({trace.file_info.path: trace.label for trace in traces})
-        return FullResults(apply_job_transfers(traces, jobs), len(traces), jobs, warnings)
+        return FullResults(apply_job_transfers(traces, jobs), jobs, warnings)
 
     def _simulate_together(self, ranks: list[RankTrace]) -> list[RankTrace]:
         """Their gains with all ranks of a job at once, where these are few."""

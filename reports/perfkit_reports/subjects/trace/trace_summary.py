@@ -15,7 +15,7 @@ def summarize_analysis(analysis: TraceAnalysis) -> ReportSummary:
         name=analysis.title,
         created_at=analysis.created_at,
         device=trace.device_name if trace is not None else "",
-        sources=compute_digest(trace.file_info.path for trace in analysis.traces),
+        sources=analysis.files_digest or compute_digest(trace.file_info.path for trace in analysis.traces),
         figures=RowFigures() if trace is None else _build_figures(trace, alone=len(analysis.traces) == 1),
     )
 

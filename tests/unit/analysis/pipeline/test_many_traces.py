@@ -8,6 +8,8 @@ import pytest
 from perfkit.analysis.pipeline import trace_analysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.errors import RunFormatError
+from perfkit.store.summary import compute_digest
+from perfkit_reports.subjects.trace.trace_summary import summarize_analysis
 from tests.fixtures.gpu_traces import training_file
 
 RANKS = 7
@@ -52,6 +54,7 @@ def test_the_ranks_of_many_files_are_those_of_the_same_files_in_full(
     assert [(note.id, note.figures) for note in found.warnings] == [
         ("trace.chosen_ranks", {"traces": RANKS, "chosen": len(expected)})
     ]
+    assert summarize_analysis(found).sources == compute_digest(paths) == summarize_analysis(whole).sources
     assert len(msgspec.json.encode(found)) < len(msgspec.json.encode(whole))
 
 
