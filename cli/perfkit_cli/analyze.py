@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from perfkit_cli.options.folders import choose_folder
 from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
+    parse_part_option,
     require_images_option,
     require_one_of,
 )
@@ -34,6 +36,7 @@ Examples:
   perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated along dependencies
   perfkit analyze trace.json --export perfetto         the trace with bounds, causes and findings for ui.perfetto.dev
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
+  perfkit analyze traces/ --part 3/16 --into parts/    a task of a job array; then perfkit merge parts/
   perfkit analyze comm_lib_trace_rank_*                a hang: ranks that did not enter a collective
   perfkit analyze trace.json --json | jq .traces[0].time_split
 \b
@@ -124,6 +127,13 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     callback=parse_duration_option,
     help="Time limit for reading a trace, such as 30s. The report says if a part was not read.",
 )
+@click.option(
+    "--part",
+    metavar="I/N",
+    callback=parse_part_option,
+    help="Summarize only each N-th trace, from the I-th on, for perfkit merge: a task of a job array. Needs --into.",
+)
+@click.option("--into", metavar="FOLDER", help="Folder or URL for the summaries of --part, the same for all parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
@@ -142,6 +152,8 @@ def command(
     jobs: int | None,
     max_bytes: int | None,
     time_limit: float | None,
+    part: tuple[int, int] | None,
+    into: str | None,
     as_json: bool,
     verbose: bool,
     quiet: bool,
@@ -158,22 +170,38 @@ def command(
     from rich.console import Console
 
     from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+    from perfkit.core.errors import UsageError
     from perfkit.core.text_blocks import ReadLimits
     from perfkit.flight.flight_dumps import select_dumps
     from perfkit.store.summary import TRACE_REPORT_FILE
     from perfkit.trace.readers.trace_sources import expand_sources
     from perfkit_cli.output.trace_progress import show_reading
 
+    limits = ReadLimits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
+    if part is not None or into is not None:
+        whole = {"against": against, "counters": counters, "out": out, "static": static, "export": exports}
+        reason = "--part writes no report, but {} is for one; omit it, or give it to `perfkit merge`"
+        _refuse_options({**whole, "json": as_json, "verbose": verbose}, reason)
+        if part is None or into is None:
+            raise UsageError("--part and --into need each other: a part, and the folder", id="usage.missing_option")
+        from perfkit.analysis.pipeline.trace_parts import Part, write_part
+
+        asked: dict[str, Any] = {"device": device, "capture": capture, "what_ifs": what_ifs, "engine": engine}
+        with show_reading(Console(stderr=True, quiet=quiet)) as progress:
+            ranks = write_part(traces, Part(*part), into, jobs=jobs, limits=limits, progress=progress, **asked)
+        if not quiet:
+            click.echo(f"part {part[0]} of {part[1]}: {ranks} traces summarized in {into}")
+        return
     if dumps := select_dumps(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
         amounts = {"jobs": jobs, "max-bytes": max_bytes, "time-limit": time_limit}
-        _refuse_trace_options({**options, **amounts, "engine": engine != ENGINES[0], "export": exports})
+        reason = "these are flight recorder dumps, but {} is for traces; omit it"
+        _refuse_options({**options, **amounts, "engine": engine != ENGINES[0], "export": exports}, reason)
         _analyze_dumps(dumps, out, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
         return
     sources = expand_sources(traces)
     if exports:
         _check_exports(exports, sources, as_json=as_json)
-    limits = ReadLimits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
     folder = (
         None
         if as_json
@@ -217,14 +245,13 @@ def command(
                 click.echo(f"export: {path}")
 
 
-def _refuse_trace_options(options: Mapping[str, object]) -> None:
+def _refuse_options(options: Mapping[str, object], reason: str) -> None:
+    """Refuse those that have a value, for the reason."""
     from perfkit.core.errors import UsageError
 
     named = [f"--{name}" for name, value in options.items() if value]
     if named:
-        raise UsageError(
-            f"these are flight recorder dumps, but {', '.join(named)} is for traces; omit it", id="usage.conflict"
-        )
+        raise UsageError(reason.format(", ".join(named)), id="usage.conflict")
 
 
 def _analyze_dumps(

@@ -18,6 +18,7 @@ COMMANDS = {
     "attach": "perfkit_cli.attach",
     "join": "perfkit_cli.join",
     "analyze": "perfkit_cli.analyze",
+    "merge": "perfkit_cli.merge",
     "memory": "perfkit_cli.memory",
     "compare": "perfkit_cli.compare",
     "check": "perfkit_cli.check",

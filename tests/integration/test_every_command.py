@@ -96,6 +96,12 @@ def analyze(perfkit: Any, suite: Path) -> None:
     assert (perfkit.folder / "trace/figures/time-split.png").stat().st_size
 
 
+def merge(perfkit: Any, suite: Path) -> None:
+    ended = perfkit("analyze", suite / "baseline/0/rank0/trace.json.gz", "--part", "1/1", "--into", "parts")
+    assert ended.returncode == 0, ended.stderr
+    reported(perfkit, "trace", "merge", "parts", "--out", "merged")
+
+
 def memory(perfkit: Any, suite: Path) -> None:
     reported(perfkit, "memory", "memory", suite / "baseline/0/rank0/memory.parquet", "--out", "memory")
 
@@ -184,6 +190,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "attach": attach,
     "join": join,
     "analyze": analyze,
+    "merge": merge,
     "memory": memory,
     "check": check,
     "compare": compare,

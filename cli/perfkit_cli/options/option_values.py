@@ -59,6 +59,16 @@ def parse_counts_option(ctx: click.Context, param: click.Parameter, value: str |
     return tuple(dict.fromkeys(map(int, written)))
 
 
+def parse_part_option(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:  # noqa: ARG001
+    """The number of a part, from 1, and the number of parts: `3/16`."""
+    if value is None:
+        return None
+    number, _, count = (word.strip() for word in value.partition("/"))
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise UsageError(f"{param.opts[-1]}: {value!r}: expected a part and their number, such as 3/16")
+    return int(number), int(count)
+
+
 def require_one_of(kind: str, names: Iterable[str]) -> Callback:
     """Accepts one of `names`."""
     known = tuple(names)

@@ -1,6 +1,6 @@
 """Builds the report data of trace files: read, analyze each, reduce, compare."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -97,39 +97,55 @@ def analyze_traces(
     if counters is not None and len(sources) > 1:
         raise UsageError(f"--counters needs exactly one trace, got {len(sources)}", id="usage.conflict")
     if device is not None:
-        _check_device(device)
+        check_device(device)
+    like = TraceJob("", device, _convert_path(counters), limits, 1, 0, captures, what_ifs=tuple(what_ifs))
+    work = build_jobs(sources, like, engine=engine, jobs=jobs)
+    full = analyze_all(work, engine=engine, jobs=jobs, progress=progress)
+    return build_analysis(full, others, like._replace(counters=None, what_ifs=()), command)
+
+
+def build_jobs(sources: Sequence[str], like: TraceJob, *, engine: str, jobs: int | None) -> list[TraceJob]:
+    """A job for each of the files, with the options of `like`."""
     readers = min(MOST_READERS, count_default_jobs() if jobs is None else jobs) if len(sources) == 1 else 1
-    place = _make_absolute if engine == engines.RAY else str
-    work = [
-        TraceJob(
-            place(source),
-            device,
-            _convert_path(counters),
-            limits,
-            readers,
-            number,
-            tuple(map(place, captures)),
+    place = make_absolute if engine == engines.RAY else str
+    return [
+        like._replace(
+            source=place(source),
+            readers=readers,
+            number=number,
+            captures=tuple(map(place, like.captures)),
             must_fit=len(sources) == 1,
-            what_ifs=tuple(what_ifs),
             with_others=1 < len(sources) <= MOST_RANKS,
         )
         for number, source in enumerate(sources)
     ]
+
+
+def analyze_all(
+    work: Sequence[TraceJob], *, engine: str, jobs: int | None, progress: Progress | None = None
+) -> FullResults:
+    """Analyze the files; of more than `MOST_FULL` only chosen ones in full."""
     if len(work) > MOST_FULL:
         summaries = SummaryCollector()
-        for done, (job, summary) in enumerate(engines.run_parallel(summarize_file, work, engine=engine, jobs=jobs)):
+        for job, summary in summarize_all(work, engine=engine, jobs=jobs, progress=progress):
             summaries.add(job.source, summary)
-            if progress is not None:
-                progress(_make_progress(done + 1, len(work), job, summary))
-        full = analyze_chosen(summaries, work, engine=engine, jobs=jobs)
-    else:
-        gathered = ResultCollector()
-        for done, (job, result) in enumerate(engines.run_parallel(analyze_file, work, engine=engine, jobs=jobs)):
-            gathered.add(job, result)
-            if progress is not None:
-                progress(_make_progress(done + 1, len(work), job, result))
-        full = gathered.finish(work)
-    return build_analysis(full, others, TraceJob("", device, None, limits, captures=captures), command)
+        return analyze_chosen(summaries, work, engine=engine, jobs=jobs)
+    gathered = ResultCollector()
+    for done, (job, result) in enumerate(engines.run_parallel(analyze_file, work, engine=engine, jobs=jobs)):
+        gathered.add(job, result)
+        if progress is not None:
+            progress(_make_progress(done + 1, len(work), job, result))
+    return gathered.finish(work)
+
+
+def summarize_all(
+    work: Sequence[TraceJob], *, engine: str, jobs: int | None, progress: Progress | None
+) -> Iterator[tuple[TraceJob, RankSummary | PerfkitError]]:
+    """Summarize the files: see `summarize_file`."""
+    for done, (job, summary) in enumerate(engines.run_parallel(summarize_file, work, engine=engine, jobs=jobs)):
+        yield job, summary
+        if progress is not None:
+            progress(_make_progress(done + 1, len(work), job, summary))
 
 
 def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, command: str) -> TraceAnalysis:
@@ -189,7 +205,7 @@ def _make_progress(
     return TraceProgress(done, total, job.source, json_bytes, result.seconds)
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
     """A wrong name is known before anything is read."""
     if device.strip().lower() != HERE:
         resolve_entry(device)
@@ -202,7 +218,7 @@ def _make_title(traces: Sequence[RankTrace], files: int) -> str:
     return f"{what} on {where}"
 
 
-def _make_absolute(source: str) -> str:
+def make_absolute(source: str) -> str:
     """Absolute paths, for other machines of a cluster."""
     return source if is_url(source) else str(Path(source).absolute())
 

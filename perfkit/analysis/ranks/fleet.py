@@ -165,7 +165,7 @@ class FleetReducer:
                 keys,
                 parts,
                 [member.host for member in chosen],
-                {key: hosts for member in chosen for key, hosts in member.hosts_by_message.items()},
+                {key: shared for member in chosen for key, shared in member.hosts_by_message},
             ),
             exchange=build_exchange_map(
                 {member.row.rank: member.exchanges for member in chosen if member.row.rank is not None}

@@ -36,7 +36,7 @@ class FleetMember(NamedTuple):
     unlike: tuple[int, ...]
     step_s: dict[int, float]
     host: str
-    hosts_by_message: dict[MessageKey, str]
+    hosts_by_message: tuple[tuple[MessageKey, str], ...]
     exchanges: tuple[Exchange, ...]
     origin: TraceOrigin
     length: int
@@ -59,9 +59,9 @@ def build_member(rank: RankTrace, arrivals: Arrivals) -> FleetMember:
         unlike=(*(step.number for step in rank.outlier_steps), *rank.unrecorded_steps),
         step_s={step.number: step.seconds for step in rank.steps},
         host=rank.host,
-        hosts_by_message={
-            (row.name, row.group, row.dtype, row.message_bytes): row.hosts for row in rank.collectives if row.hosts
-        },
+        hosts_by_message=tuple(
+            ((row.name, row.group, row.dtype, row.message_bytes), row.hosts) for row in rank.collectives if row.hosts
+        ),
         exchanges=arrivals.exchanges,
         origin=origin._replace(rank=rank.rank),
         length=len(arrivals),

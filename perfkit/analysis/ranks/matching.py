@@ -67,3 +67,19 @@ def build_collective_rows(
         np.full(len(arrivals), NONE) if arrivals.message is None else sizes[arrivals.message],
         arrivals.end_ns - arrivals.start_ns if arrivals.exposed_ns is None else arrivals.exposed_ns,
     )
+
+
+def build_arrivals(rows: CollectiveRows, kinds: Sequence[CollectiveKind], messages: Sequence[MessageKey]) -> Arrivals:
+    """The arrivals of which `build_collective_rows` gives these rows, with these tables."""
+    return Arrivals(
+        kinds=tuple(kinds),
+        kind=rows.kind.astype(np.int32),
+        step=rows.step,
+        number=rows.number,
+        elements=rows.elements,
+        start_ns=rows.start_ns,
+        end_ns=rows.end_ns,
+        messages=tuple(messages),
+        message=rows.message.astype(np.int32),
+        exposed_ns=rows.exposed_ns,
+    )
