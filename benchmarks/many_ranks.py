@@ -1,32 +1,34 @@
-"""Many ranks of one job: time has to be linear in their number, and the memory of the reducer flat.
+"""Many ranks of one job: time has to be linear in their number, and memory and result have to stay small.
 
     python benchmarks/many_ranks.py [--ranks 64] [--megabytes 5] [--jobs N] [--engine processes|ray] [--out FILE]
+    python benchmarks/many_ranks.py --ranks 4096 --megabytes 0.6 --jobs 2 --out benchmarks/results/many_ranks_4096.json
 
 Writes synthetic traces of a data-parallel job (one file a rank; in every collective one rank is late by a known time,
-and every rank's clock is off by a known time), analyses 1, 4, 16 ... of them with the per-rank function of
-`perfkit analyze`, and reduces them. Then feeds the reducer alone with up to 16 times as many ranks. Checks that the
-late rank, its lateness in every step, and the clocks come out as they were put in.
+and every rank's clock is off by a known time), and analyzes 1, 4, 16 ... of them as `perfkit analyze` does. Then feeds
+the reducer alone with up to 16 times as many ranks, 4,096 at most. Checks that the late rank, its lateness in every
+step, and the clocks come out as they were put in.
 """
 
 import argparse
 import json
 import os
 import resource
-import sys
 import tempfile
 import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from perfkit.analysis.model.fleet import LATE, Fleet
 from perfkit.analysis.parallel import engines
-from perfkit.analysis.pipeline.trace_analysis import TraceJob, TraceOutcome, analyze_file
+from perfkit.analysis.parallel.worker_processes import count_default_jobs
+from perfkit.analysis.pipeline.file_analysis import TraceJob, TraceOutcome, analyze_file
+from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.ranks.fleet import FleetReducer
-from perfkit.core.errors import PerfkitError
 from perfkit.devices.machine.machine import count_available_cores, read_cpu_model
 
 STEPS = 4
@@ -35,7 +37,6 @@ REDUCE_US = 80.0
 LATE_RANK = 1
 LATE_US = 40.0  # in each collective, against all others
 CLOCK_NS = 1_000_003  # every rank's clock is ahead of the one before by this
-REDUCER_TIMES = 16
 
 Event = dict[str, Any]
 
@@ -50,14 +51,19 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="perfkit-ranks-") as folder:
         layers = layers_for(options.megabytes)
-        paths = [write_rank(Path(folder), rank, options.ranks, layers) for rank in range(options.ranks)]
+        paths = write_ranks(Path(folder), options.ranks, layers)
         size = paths[0].stat().st_size
-        runs, outcomes = [], []
+        runs = []
         for count in sizes(options.ranks):
-            run, outcomes = analyse(paths[:count], options.engine, options.jobs)
+            run = analyse(paths[:count], options.engine, options.jobs)
             runs.append(run)
-            print(f"{count:5} ranks  {run['wall_s']:7.2f} s  CPU {run['cpu_s']:7.2f} s", flush=True)
-        reductions = [reduce(outcomes, count) for count in sizes(options.ranks * REDUCER_TIMES)]
+            print(
+                f"{count:5} ranks  {run['wall_s']:7.2f} s  CPU {run['cpu_s']:7.2f} s  "
+                f"{run['peak_rss_bytes'] / 1e6:5.0f} MB  result {run['result_bytes'] / 1e6:6.2f} MB",
+                flush=True,
+            )
+        outcomes = [analyze_file(TraceJob(str(path))) for path in paths[:2]]
+        reductions = [reduce(outcomes, count) for count in sizes(max(options.ranks, min(4096, options.ranks * 16)))]
     line = fit(runs)
     print(f"CPU = {line['start_s']:.2f} s + {line['cpu_s_a_rank'] * 1e3:.1f} ms a rank, within {line['worst']:.1%}")
     result = {
@@ -81,27 +87,23 @@ def sizes(most: int) -> list[int]:
     return [*result, most] if most > 1 else result
 
 
-def analyse(paths: list[Path], engine: str, jobs: int | None) -> tuple[dict[str, Any], list[TraceOutcome]]:
+def analyse(paths: list[Path], engine: str, jobs: int | None) -> dict[str, Any]:
     before = cpu_seconds()
     started = time.perf_counter()
-    reducer, outcomes = FleetReducer(), []
-    for _, result in engines.run_parallel(
-        analyze_file, [TraceJob(str(path)) for path in paths], engine=engine, jobs=jobs
-    ):
-        if isinstance(result, PerfkitError):
-            sys.exit(str(result))
-        reducer.add(result.rank, result.arrivals)
-        outcomes.append(result)
-    fleet = reducer.build_fleet()
-    if fleet is not None:
-        check(fleet)
-    run = {
+    analysis = analyze_traces([str(path) for path in paths], engine=engine, jobs=jobs)
+    if analysis.fleet is not None:
+        check(analysis.fleet)
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    processes = 0 if len(paths) == 1 else min(len(paths), count_default_jobs() if jobs is None else jobs)
+    return {
         "ranks": len(paths),
         "wall_s": time.perf_counter() - started,
         "cpu_s": cpu_seconds() - before,  # of this process and its children; on Ray only of this one
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        # Of this process, and of as many children as the largest one.
+        "peak_rss_bytes": (own.ru_maxrss + processes * children.ru_maxrss) * 1024,
+        "result_bytes": len(msgspec.json.encode(analysis)),
+        "in_full": len(analysis.traces),
     }
-    return run, outcomes
 
 
 def fit(runs: list[dict[str, Any]]) -> dict[str, float]:
@@ -156,17 +158,21 @@ def layers_for(megabytes: float) -> int:
     return max(1, round(megabytes * 1e6 / STEPS / one))
 
 
-def write_rank(folder: Path, rank: int, ranks: int, layers: int) -> Path:
-    content = {
-        "schemaVersion": 1,
-        "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}],
-        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": ranks},
-        "baseTimeNanoseconds": 1_700_000_000_000_000_000 + rank * CLOCK_NS,
-        "traceEvents": rank_events(rank, layers, STEPS),
-    }
-    path = folder / f"rank{rank:04}.json"
-    path.write_text(json.dumps(content))
-    return path
+def write_ranks(folder: Path, ranks: int, layers: int) -> list[Path]:
+    """A file for each rank. The events of all ranks but one are equal, so that thousands are written in seconds."""
+    even, late = (json.dumps(rank_events(rank, layers, STEPS)).encode() for rank in (LATE_RANK + 1, LATE_RANK))
+    paths = []
+    for rank in range(ranks):
+        head = {
+            "schemaVersion": 1,
+            "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}],
+            "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": ranks},
+            "baseTimeNanoseconds": 1_700_000_000_000_000_000 + rank * CLOCK_NS,
+        }
+        paths.append(folder / f"rank{rank:04}.json")
+        events = late if rank == LATE_RANK else even
+        paths[-1].write_bytes(json.dumps(head).encode()[:-1] + b', "traceEvents": ' + events + b"}")
+    return paths
 
 
 def rank_events(rank: int, layers: int, steps: int) -> list[Event]:
