@@ -5,11 +5,15 @@ nothing more can be learned, so there is at most one per group; messages are mat
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
 
 from perfkit.core.spec import Struct
-from perfkit.flight.flight_record import FlightRecord, ProcessGroup, RecordedCollective, Records
+from perfkit.flight.flight_columns import Bools, Ints, JobRecords, RankCalls, collect_records
+from perfkit.flight.flight_record import ProcessGroup, RecordedCollective, Records
 
 Calls = tuple[RecordedCollective, ...]  # of one rank: several where launched together
 
@@ -50,15 +54,17 @@ class MismatchedCollective(Struct):
         return f"{call.op} {self.sequence} of {self.group.label}"
 
 
-def find_mismatches(records: Records) -> tuple[MismatchedCollective, ...]:
+def find_mismatches(records: Records | JobRecords) -> tuple[MismatchedCollective, ...]:
     """The first meeting of each group that did not come about, and messages without their other side.
 
     First those in which an absent rank waits for nothing itself: it holds up the others.
     """
+    job = records if isinstance(records, JobRecords) else collect_records(records)
+    table = _build_table(job.calls)
     mismatches = [
         meeting
-        for group in _list_groups(records)
-        for meeting in (*_find_first_mismatch(records, group), *_find_unanswered_messages(records, group))
+        for group in _list_groups(job)
+        for meeting in (*_find_first_mismatch(job, table, group), *_find_unanswered_messages(job, table, group))
     ]
     waiting = {rank for meeting in mismatches for rank in meeting.waiting}
 
@@ -69,60 +75,127 @@ def find_mismatches(records: Records) -> tuple[MismatchedCollective, ...]:
     return tuple(sorted(mismatches, key=last))
 
 
-def _list_groups(records: Records) -> tuple[ProcessGroup, ...]:
+class _CallTable(NamedTuple):
+    """Columns of the distinct calls of a job: `group` by `names`, and a number equal for calls in which no aspect
+    differs."""
+
+    names: dict[str, int]
+    group: Ints
+    p2p: Bools
+    with_peers: Bools
+    gloo: Bools
+    coalesced: Bools
+    aspects: Ints
+
+    def mark_group(self, name: str) -> Bools:
+        """The calls of a group."""
+        marked: Bools = self.group == self.names.get(name, -1)
+        return marked
+
+
+def _build_table(calls: Sequence[RecordedCollective]) -> _CallTable:
+    names: dict[str, int] = {}
+    aspects: dict[tuple[object, ...], int] = {}
+    keys = (tuple(aspect(call) for _, aspect in _ASPECTS) for call in calls)
+    return _CallTable(
+        names,
+        group=np.asarray([names.setdefault(call.group, len(names)) for call in calls], np.int64),
+        p2p=np.asarray([call.p2p for call in calls], np.bool_),
+        with_peers=np.asarray([bool(call.peers) for call in calls], np.bool_),
+        gloo=np.asarray([call.backend == "gloo" for call in calls], np.bool_),
+        coalesced=np.asarray([call.op.endswith("coalesced") for call in calls], np.bool_),
+        aspects=np.asarray([aspects.setdefault(key, len(aspects)) for key in keys], np.int64),
+    )
+
+
+def _list_groups(job: JobRecords) -> tuple[ProcessGroup, ...]:
     """Every group once. Groups of one name that have other ranks are others, as those of `split_group` are."""
-    used = {
-        rank: {call.group for call in record.collectives}
-        | {name for name, group in record.groups.items() if group.ranks}
-        for rank, record in records.items()
-    }
+    users: defaultdict[str, list[int]] = defaultdict(list)
+    used: dict[int, set[str]] = {}
+    for rank, rows in sorted(job.ranks.items()):
+        names = {job.calls[number].group for number in np.unique(rows.call).tolist()}
+        used[rank] = names | {name for name, group in rows.groups.items() if group.ranks}
+        for name in used[rank]:
+            users[name].append(rank)
     groups: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
-    for rank, record in sorted(records.items()):
-        for name in sorted(used[rank]):
-            group = record.groups[name]
-            ranks = group.ranks or tuple(sorted(other for other in records if name in used[other]))
+    seen: set[int] = set()
+    for rank, names in used.items():
+        for name in sorted(names):
+            group = job.ranks[rank].groups[name]
+            if id(group) in seen:  # equal ones are one object, and hashing the ranks of each takes long
+                continue
+            seen.add(id(group))
+            ranks = group.ranks or tuple(users[name])
             groups.setdefault((name, ranks), ProcessGroup(name=name, description=group.description, ranks=ranks))
     return tuple(groups.values())
 
 
-def _find_first_mismatch(records: Records, group: ProcessGroup) -> Iterator[MismatchedCollective]:
+def _find_first_mismatch(job: JobRecords, table: _CallTable, group: ProcessGroup) -> Iterator[MismatchedCollective]:
     """The first collective of a group, of those that no ring has dropped, at which its ranks do not meet."""
-    here = {rank: _group_by_number(records[rank], group) for rank in sorted(group.ranks) if rank in records}
+    chosen = table.mark_group(group.name) & ~table.p2p
+    here = {rank: _select_rows(job.ranks[rank], table, chosen) for rank in sorted(group.ranks) if rank in job.ranks}
     # A ring that is full may have dropped all that a rank called of the group.
-    here = {rank: numbers for rank, numbers in here.items() if numbers or not records[rank].dropped}
+    here = {rank: rows for rank, rows in here.items() if len(rows) or not job.ranks[rank].dropped}
     unrecorded = tuple(rank for rank in sorted(group.ranks) if rank not in here)
-    begun = [min(numbers) for numbers in here.values() if numbers]
-    if not begun:
+    sequence = _find_first_sequence(job, table, here)
+    if sequence is None:
         return
-    for sequence in sorted({number for numbers in here.values() for number in numbers if number >= max(begun)}):
-        entered = {rank: numbers[sequence] for rank, numbers in here.items() if sequence in numbers}
-        absent = tuple(rank for rank in here if rank not in entered)
-        calls = {rank: _pick_call(coalesced) for rank, coalesced in entered.items()}
-        differs = _find_difference(entered)
-        if differs is None and any(_is_held_up(call, absent) for call in calls.values()):
-            differs = Mismatch.ABSENT if absent or unrecorded else Mismatch.UNFINISHED
-        if differs is not None:
-            yield MismatchedCollective(
-                mismatch=differs, group=group, sequence=sequence, calls=calls, absent=absent, unrecorded=unrecorded
-            )
-            return
+    entered: dict[int, Calls] = {}
+    for rank, mine in here.items():
+        if found := mine[job.ranks[rank].sequence[mine] == sequence].tolist():
+            entered[rank] = tuple(job.build_call(rank, row) for row in found)
+    absent = tuple(rank for rank in here if rank not in entered)
+    calls = {rank: _pick_call(coalesced) for rank, coalesced in entered.items()}
+    differs = _find_difference(entered)
+    if differs is None:
+        differs = Mismatch.ABSENT if absent or unrecorded else Mismatch.UNFINISHED
+    yield MismatchedCollective(
+        mismatch=differs, group=group, sequence=sequence, calls=calls, absent=absent, unrecorded=unrecorded
+    )
 
 
-def _is_held_up(call: RecordedCollective, absent: tuple[int, ...]) -> bool:
-    """True if a call waits, or ended with an error: Gloo does not distinguish that from success, but no other rank
-    came."""
-    return not call.finished or (bool(absent) and call.backend == "gloo")
+def _find_first_sequence(job: JobRecords, table: _CallTable, here: Mapping[int, Ints]) -> int | None:
+    """The number of the first collective that differs between ranks or that a rank is held up in."""
+    numbers = {rank: job.ranks[rank].sequence[rows] for rank, rows in here.items()}
+    begun = [int(mine.min()) for mine in numbers.values() if len(mine)]
+    if not begun:
+        return None
+    known = np.empty(0, np.int64)
+    for mine in numbers.values():
+        known = np.union1d(known, mine[mine >= max(begun)])
+    launches: dict[tuple[int, ...], int] = {}
+    entered, first = np.zeros(len(known), np.int64), np.full(len(known), -1)
+    differs, held_up, lost = (np.zeros(len(known), np.bool_) for _ in range(3))
+    for rank, mine in numbers.items():
+        order = np.argsort(mine, kind="stable")
+        order = order[mine[order] >= max(begun)]
+        rows = here[rank][order]
+        calls = job.ranks[rank].call[rows]
+        own, start, count = np.unique(mine[order], return_index=True, return_counts=True)
+        if not len(own):
+            continue
+        what = table.aspects[calls[start]]
+        for place in np.flatnonzero(count > 1).tolist():  # launched together
+            launched = tuple(table.aspects[calls[start[place] : start[place] + count[place]]].tolist())
+            what[place] = launches.setdefault(launched, len(table.aspects) + len(launches))
+        at = np.searchsorted(known, own)
+        entered[at] += 1
+        first[at] = np.where(first[at] < 0, what, first[at])
+        differs[at] |= first[at] != what
+        held_up[at] |= ~np.logical_and.reduceat(job.ranks[rank].finished[rows], start)
+        lost[at] |= table.gloo[calls[start]]
+    wrong = np.flatnonzero(differs | held_up | (lost & (entered < len(here))))
+    return int(known[wrong[0]]) if len(wrong) else None
 
 
-def _group_by_number(record: FlightRecord, group: ProcessGroup) -> dict[int, Calls]:
-    numbers: defaultdict[int, list[RecordedCollective]] = defaultdict(list)
-    for call in record.collectives:
-        if call.group == group.name and not call.p2p:
-            numbers[call.sequence].append(call)
-    begin = next(iter(numbers), None)
-    if begin is not None and record.dropped and any(call.op.endswith("coalesced") for call in numbers[begin]):
-        del numbers[begin]  # the ring may begin within a group launched together
-    return {number: tuple(calls) for number, calls in numbers.items()}
+def _select_rows(rows: RankCalls, table: _CallTable, chosen: Bools) -> Ints:
+    """The rows of a rank's chosen collectives, those of a group."""
+    mine: Ints = np.flatnonzero(chosen[rows.call])
+    if len(mine) and rows.dropped:
+        first = rows.sequence[mine] == rows.sequence[mine[0]]
+        if table.coalesced[rows.call[mine[first]]].any():
+            mine = mine[~first]  # the ring may begin within a group launched together
+    return mine
 
 
 def _pick_call(calls: Calls) -> RecordedCollective:
@@ -132,12 +205,7 @@ def _pick_call(calls: Calls) -> RecordedCollective:
 
 def _find_difference(entered: Mapping[int, Calls]) -> Mismatch | None:
     """The kind of mismatch of a collective's calls."""
-    aspects: tuple[tuple[Mismatch, Callable[[RecordedCollective], object]], ...] = (
-        (Mismatch.ORDER, lambda call: call.op),
-        (Mismatch.SIZES, _get_compared_sizes),
-        (Mismatch.DTYPES, lambda call: {*call.inputs.dtypes, *call.outputs.dtypes}),
-    )
-    for mismatch, aspect in aspects:
+    for mismatch, aspect in _ASPECTS:
         compared = [[aspect(call) for call in calls] for calls in entered.values()]
         if any(values != compared[0] for values in compared):
             return mismatch
@@ -153,19 +221,28 @@ def _get_compared_sizes(call: RecordedCollective) -> object:
     return inputs, outputs
 
 
-def _find_unanswered_messages(records: Records, group: ProcessGroup) -> Iterator[MismatchedCollective]:
+# What must be equal on all ranks, by the mismatch where it is not.
+_ASPECTS: tuple[tuple[Mismatch, Callable[[RecordedCollective], object]], ...] = (
+    (Mismatch.ORDER, lambda call: call.op),
+    (Mismatch.SIZES, _get_compared_sizes),
+    (Mismatch.DTYPES, lambda call: frozenset((*call.inputs.dtypes, *call.outputs.dtypes))),
+)
+
+
+def _find_unanswered_messages(
+    job: JobRecords, table: _CallTable, group: ProcessGroup
+) -> Iterator[MismatchedCollective]:
     """Messages that a rank waits for while its peer has not called the other side.
 
     Of each rank those of its first launch that has any: they hold up what follows.
     """
-    messages = {
-        rank: [call for call in records[rank].collectives if call.p2p and call.peers and call.group == group.name]
-        for rank in sorted(group.ranks)
-        if rank in records
-    }
-    for rank in messages:
-        for call, peer in _list_unanswered(rank, messages, records, group):
-            known = peer in records
+    is_message = table.mark_group(group.name) & table.p2p & table.with_peers
+    for rank in sorted(group.ranks):
+        if rank not in job.ranks or not (is_message[job.ranks[rank].call] & ~job.ranks[rank].finished).any():
+            continue
+        for row, peer in _list_unanswered(job, rank, is_message, group):
+            known = peer in job.ranks
+            call = job.build_call(rank, row)
             yield MismatchedCollective(
                 mismatch=Mismatch.ABSENT,
                 group=group,
@@ -176,31 +253,39 @@ def _find_unanswered_messages(records: Records, group: ProcessGroup) -> Iterator
             )
 
 
-def _list_unanswered(
-    rank: int, messages: Mapping[int, list[RecordedCollective]], records: Records, group: ProcessGroup
-) -> list[tuple[RecordedCollective, int]]:
-    """The messages of a rank's first launch that some peers have not called, each with its peer.
+def _list_unanswered(job: JobRecords, rank: int, is_message: Bools, group: ProcessGroup) -> list[tuple[int, int]]:
+    """The messages of a rank's first launch that some peers have not called: the row of each, with its peer.
 
     A peer's call may have ended while this rank's has not: a launch waits for its last. So the calls of both are
     counted. Where a full ring has dropped some, only a peer that waits as well is known to have called, and of a launch
     with several peers that do not it is not known which: nothing is told.
     """
-    unanswered: list[tuple[RecordedCollective, int]] = []
+    unanswered: list[tuple[int, int]] = []
     counted = True
     begun: Counter[tuple[int, int] | None] = Counter()
-    for call in messages[rank]:
+    rows = job.ranks[rank]
+    for row in np.flatnonzero(is_message[rows.call]).tolist():
+        call = job.calls[int(rows.call[row])]
         begun[call.peers] += 1
         peer = _get_peer(call, group)
         if call.finished or peer is None:
             continue
-        if unanswered and call.sequence != unanswered[0][0].sequence:
+        if unanswered and rows.sequence[row] != rows.sequence[unanswered[0][0]]:
             break
-        answers = [each for each in messages.get(peer, ()) if each.peers == call.peers]
-        both = all(not records[each].dropped for each in (rank, peer) if each in records)
-        if len(answers) < begun[call.peers] if both else all(each.finished for each in answers):
-            unanswered.append((call, peer))
+        answers = _list_answers(job, peer, is_message, call)
+        both = all(not job.ranks[each].dropped for each in (rank, peer) if each in job.ranks)
+        if len(answers) < begun[call.peers] if both else all(answer.finished for answer in answers):
+            unanswered.append((row, peer))
             counted = counted and both
     return unanswered if counted or len(unanswered) == 1 else []
+
+
+def _list_answers(job: JobRecords, peer: int, is_message: Bools, call: RecordedCollective) -> list[RecordedCollective]:
+    """The calls of the peer between the same two ranks."""
+    if peer not in job.ranks:
+        return []
+    messages = (job.calls[number] for number in job.ranks[peer].call.tolist() if is_message[number])
+    return [message for message in messages if message.peers == call.peers]
 
 
 def _get_peer(call: RecordedCollective, group: ProcessGroup) -> int | None:
