@@ -74,36 +74,29 @@ def build_exchange_map(exchanges: Mapping[int, Iterable[Exchange]]) -> ExchangeM
 
     What a rank without a trace sends is known from those that receive it.
     """
-    named = {rank for mine in exchanges.values() for exchange in mine for rank in exchange.ranks}
+    groups = {exchange.ranks for mine in exchanges.values() for exchange in mine}
+    named = {rank for group in groups for rank in group}
     if not named:
         return None
-    ranks = sorted(named)
-    place = {rank: number for number, rank in enumerate(ranks)}
-    moved = np.full((len(ranks), len(ranks)), np.nan)
-    for rank, mine in exchanges.items():
-        for exchange in mine:
-            for peer, sent, received in zip(exchange.ranks, exchange.sent, exchange.received, strict=True):
-                _add(moved, place.get(rank), place[peer], sent)
-                if peer not in exchanges:
-                    _add(moved, place[peer], place.get(rank), received)
+    ranks = np.asarray(sorted(named), np.int64)
     per_row = -(-len(ranks) // MOST_ROWS)
     rows = -(-len(ranks) // per_row)
-    padded = np.full((rows * per_row, rows * per_row), np.nan)
-    padded[: len(ranks), : len(ranks)] = moved
-    cells = padded.reshape(rows, per_row, rows, per_row).swapaxes(1, 2).reshape(rows, rows, per_row * per_row)
-    sums, known = np.nansum(cells, axis=2), ~np.isnan(cells).all(axis=2)
+    # Summed by cell at once: a column per rank would take its square of memory.
+    sums, known = np.zeros((rows, rows)), np.zeros((rows, rows), np.bool_)
+    for rank, mine in exchanges.items():
+        own = int(np.searchsorted(ranks, rank)) // per_row
+        for exchange in mine if rank in named else ():
+            peers = np.searchsorted(ranks, exchange.ranks) // per_row
+            np.add.at(sums[own], peers, exchange.sent)
+            known[own, peers] = True
+            untraced = np.asarray([peer not in exchanges for peer in exchange.ranks], np.bool_)
+            np.add.at(sums[:, own], peers[untraced], np.asarray(exchange.received)[untraced])
+            known[peers[untraced], own] = True
     return ExchangeMap(
-        ranks=tuple(ranks[::per_row]),
+        ranks=tuple(ranks[::per_row].tolist()),
         bytes=tuple(
             tuple(value if is_known else None for value, is_known in zip(row, mask, strict=True))
             for row, mask in zip(sums.tolist(), known.tolist(), strict=True)
         ),
         ranks_per_row=per_row,
     )
-
-
-def _add(
-    moved: np.ndarray[tuple[int, int], np.dtype[np.float64]], row: int | None, column: int | None, value: float
-) -> None:
-    if row is not None and column is not None:
-        moved[row, column] = value + (0.0 if np.isnan(moved[row, column]) else moved[row, column])

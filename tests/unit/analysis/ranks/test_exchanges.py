@@ -69,3 +69,16 @@ def test_the_chart_has_a_cell_for_each_pair() -> None:
     assert "2.00 KiB" in first["hovertext"][1]
     assert "unknown" in first["hovertext"][0]
     assert first["marker"]["color"][0] == "#00000000"
+
+
+def test_cells_of_thousands_have_the_sum_of_their_ranks() -> None:
+    groups = [tuple(range(first, first + 8)) for first in range(0, 4096, 8)]
+    found = build_exchange_map(
+        {rank: [Exchange(group, (2.0,) * 8, (2.0,) * 8)] for group in groups for rank in group if rank != 9}
+    )
+    assert found is not None
+    assert (found.ranks_per_row, len(found.bytes)) == (64, 64)
+    # Of rank 9, which has no trace, only what the seven others of its group receive is known.
+    expected = 2.0 * 8 * 64
+    assert [found.bytes[place][place] for place in range(3)] == [expected - 2.0, expected, expected]
+    assert found.bytes[0][1] is None
