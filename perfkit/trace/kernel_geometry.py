@@ -33,7 +33,7 @@ _UNKNOWN = KernelGeometry(None, None, None, None, None, None)
 
 def parse_geometry(geometry: bytes) -> KernelGeometry:
     """Parse an entry of `Trace.geometries`."""
-    members = [_decode_member(part) for part in geometry.split(b"\0")]
+    members = _decode_members(geometry.split(b"\0"))
     if len(members) < len(_UNKNOWN):
         return _UNKNOWN
     grid, block, shared, registers, per_sm, percent = members[: len(_UNKNOWN)]
@@ -48,11 +48,14 @@ def parse_geometry(geometry: bytes) -> KernelGeometry:
     )
 
 
-def _decode_member(text: bytes) -> object:
+def _decode_members(texts: Sequence[bytes]) -> list[object]:
+    """The value of each text, None for one that is empty or no JSON."""
+    written = b",".join(text or b"null" for text in texts)
     try:
-        return msgspec.json.decode(text) if text else None
-    except msgspec.DecodeError:
-        return None
+        members = msgspec.json.decode(b"[" + written + b"]", type=list[object])
+    except msgspec.DecodeError:  # of one of them
+        return [_decode_members([text])[0] for text in texts] if len(texts) > 1 else [None]
+    return members if len(members) == len(texts) else []
 
 
 def _multiply_axes(value: object) -> int | None:

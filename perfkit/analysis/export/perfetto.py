@@ -47,7 +47,7 @@ def write_perfetto(
     mine = [finding for finding in findings if finding.variant in ("", rank.label)]
     unit_ns = 1 if has_note(rank.file_info.notes, IN_NANOSECONDS) else 1000
     added = encode_events(
-        build_tracks(ops, engine, analyzed.idle, replay_trace(ops), mine),
+        build_tracks(ops, engine, analyzed.idle, replay_trace(ops, engine.windows), mine),
         build_counter_tracks(ops, engine),
         unit_ns=unit_ns,
     )

@@ -16,6 +16,7 @@ from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit.analysis.timeline.step_timeline import build_timelines
 from perfkit.analysis.trace.rank_trace import analyze_with_details
+from perfkit.analysis.trace.time.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.core.record import Environment
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
@@ -48,7 +49,8 @@ def analyze_and_replay(
 
     `with_others`: other ranks of its job may be simulated with it.
     """
-    replayed = replay_trace(ops)
+    windows = find_step_windows(ops)
+    replayed = replay_trace(ops, windows)
     analyzed = analyze_with_details(
         ops,
         ceilings,
@@ -57,6 +59,7 @@ def analyze_and_replay(
         environment=environment,
         critical=None if replayed is None else replayed.path.kernels,
         by_device=by_device,
+        windows=windows,
     )
     path = None if replayed is None else build_path_spans(replayed)
     classes = replayed.work.classes if replayed is not None and replayed.work.on_device else None

@@ -49,16 +49,11 @@ def find_critical_path(graph: DependencyGraph, work: ReplayWork, change: Modifie
     ends = times[order.place] + change.duration_ns
     last = int(ends.argmax())
     by_first = times[order.first] + weight[order.first_edge] >= times[order.second] + weight[order.second_edge]
-    before = np.where(by_first, order.first, order.second).tolist()
-    place = int(order.place[last])
-    walked = []
-    while place:
-        walked.append(place)
-        place = before[place]
-    path = np.asarray(walked[::-1], np.int64)
-    edge = np.where(by_first, order.first_edge, order.second_edge)[path]
-    came = np.where(by_first, order.first, order.second)[path]
-    path, came, edge = path[edge != NONE], came[edge != NONE], edge[edge != NONE]
+    before = np.where(by_first, order.first, order.second)
+    path = _walk_back(before.tolist(), int(order.place[last]))
+    edge = np.where(by_first[path], order.first_edge[path], order.second_edge[path])
+    path, edge = path[edge != NONE], edge[edge != NONE]
+    came = before[path]
     nodes = np.append(table.source[edge], last)
     runs = np.append(table.carries[edge], last >= graph.first_kernel)
     ran = times[np.append(came, order.place[last])] + np.where(runs, change.duration_ns[nodes], 0.0)
@@ -66,14 +61,26 @@ def find_critical_path(graph: DependencyGraph, work: ReplayWork, change: Modifie
     path_ns = np.diff(np.maximum.accumulate(interleave_pieces(ran, times[path])), prepend=0.0)
     of_nodes, of_edges = path_ns[::2], path_ns[1::2]
     spent: dict[str, float] = {}
-    for kind in np.unique(table.kind[edge]).tolist():
+    of_kind = table.kind[edge]
+    for kind in np.unique(of_kind).tolist():
         name = OF_EDGE[EdgeKind(kind)]
-        spent[name] = spent.get(name, 0.0) + float(of_edges[table.kind[edge] == kind].sum()) / 1e9
+        spent[name] = spent.get(name, 0.0) + float(of_edges[of_kind == kind].sum()) / 1e9
     kernels = nodes[runs] - graph.first_kernel
     kinds = work.kinds[kernels] if work.on_device else np.empty(0, object)
+    of_kernels = of_nodes[runs]
     for name in sorted(set(kinds.tolist())):
-        spent[name] = spent.get(name, 0.0) + float(of_nodes[runs][kinds == name].sum()) / 1e9
+        spent[name] = spent.get(name, 0.0) + float(of_kernels[kinds == name].sum()) / 1e9
     return CriticalPath(spent, np.unique(kernels), edge, last)
+
+
+def _walk_back(before: list[int], place: int) -> Ints:
+    """The places from the beginning to this one, without the beginning."""
+    walked = []
+    walk = walked.append
+    while place:
+        walk(place)
+        place = before[place]
+    return np.asarray(walked[::-1], np.int64)
 
 
 def interleave_pieces(nodes: NDArray[Number], edges: NDArray[Number]) -> NDArray[Number]:

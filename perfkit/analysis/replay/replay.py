@@ -14,7 +14,7 @@ from perfkit.analysis.replay.simulation import simulate_times
 from perfkit.analysis.replay.step_nodes import StepNodes, find_step_nodes
 from perfkit.analysis.replay.what_if_syntax import WhatIf, parse_what_if
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
-from perfkit.analysis.trace.time.step_windows import find_step_windows
+from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
 from perfkit.core.units import format_percent, format_signed_percent
 from perfkit.trace.model import Ints
 from perfkit.trace.ops.ops import Ops
@@ -36,9 +36,12 @@ class ReplayResult:
     result: ReplaySummary
 
 
-def replay_trace(ops: Ops) -> ReplayResult | None:
-    """Replay a trace as recorded; None without a thread or kernel that shows the order."""
-    graph = build_graph(ops, find_step_windows(ops))
+def replay_trace(ops: Ops, windows: StepWindows | None = None) -> ReplayResult | None:
+    """Replay a trace as recorded; None without a thread or kernel that shows the order.
+
+    `windows` are those of its steps, if already known.
+    """
+    graph = build_graph(ops, find_step_windows(ops) if windows is None else windows)
     if len(graph) < 3:
         return None
     work, same = collect_work(ops), copy_unmodified(graph)

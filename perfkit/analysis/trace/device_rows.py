@@ -10,10 +10,8 @@ from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.time_split import DATA, IDLE, UNRECORDED
 from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.matrix_utilization import MatrixUtilization, compute_matrix_utilization
-from perfkit.analysis.trace.time.intervals import clip_intervals, measure_length
-from perfkit.analysis.trace.work.exposed_time import measure_overlap
+from perfkit.analysis.trace.time.intervals import Intervals, clip_intervals, measure_length
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
-from perfkit.analysis.trace.work.work_items import Flags
 
 
 def build_device_rows(
@@ -34,10 +32,10 @@ def _build_device_row(engine: WorkAnalysis, index: int, name: str, utilization: 
         used = compute_matrix_utilization(
             work, engine.costs, engine.step_s, engine.roofs, some_lost=some_lost, device=index
         )
-    split, idle = engine.devices[index]
+    split, idle, overlap = engine.devices[index]
 
-    def measure_s(flags: Flags) -> float:
-        return measure_length(clip_intervals(work.merge_spans(flags, rows), windows)) / 1e9 / parts
+    def measure_s(spans: Intervals) -> float:
+        return measure_length(clip_intervals(spans, windows)) / 1e9 / parts
 
     return DeviceRow(
         number=devices.number[index],
@@ -45,12 +43,12 @@ def _build_device_row(engine: WorkAnalysis, index: int, name: str, utilization: 
         name=name,
         critical=index == engine.critical_device,
         kernels=float(engine.within[rows].sum()) / parts,
-        busy_s=measure_s(np.ones(len(work), np.bool_)),
-        compute_s=measure_s(work.computes),
+        busy_s=measure_s(work.merge_spans(np.ones(len(work), np.bool_), rows)),
+        compute_s=measure_s(work.computing_spans[index]),
         idle_s=split.sum_categories(DATA, *IDLE) / 1e9 / parts,
         time_split=split.compute_shares(parts=parts),
         idle=() if idle.time is None else _sum_causes(idle.time, parts),
-        overlap=measure_overlap(work, parts, index),
+        overlap=overlap,
         mfu=used.mfu,
         hardware_flops=used.hardware_flops,
     )

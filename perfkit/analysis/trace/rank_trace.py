@@ -35,11 +35,12 @@ from perfkit.analysis.trace.step_rows import (
 from perfkit.analysis.trace.time.intervals import Intervals, Ints, measure_length
 from perfkit.analysis.trace.time.launch_queue import find_least_gap_ns, summarize_launches
 from perfkit.analysis.trace.time.queue_length import build_queue_series, measure_stream_queues
+from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_windows
 from perfkit.analysis.trace.time.unknown_events import explain_missing_work, explain_unknown_events
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
-from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns, measure_overlap
+from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
@@ -118,11 +119,13 @@ def analyze_with_details(
     critical: Ints | None = None,
     by_device: Sequence[DeviceCeilings] = (),
     idle: Sequence[IdleCauses] = (),
+    windows: StepWindows | None = None,
 ) -> DetailedAnalysis:
     """Analyze a trace and keep all parts.
 
     `environment` is perfkit's record of the machine, which has what traces lack: threads, and the fp32 setting.
-    `critical` are the rows of kernels on its critical path, `idle` the idle time of each device, if already known.
+    `critical` are the rows of kernels on its critical path. `idle` is the idle time of each device, and `windows` are
+    those of the steps, if already known.
     `by_device` are the ceilings of each of `ops.devices`; without them, `ceilings` hold for all of the kind of the
     critical one, and are not known of others.
     """
@@ -141,8 +144,11 @@ def analyze_with_details(
     ]
     roofs = every[main]
     counted = None if counters is None else counters.match_columns(trace, ops.kernels)
-    engine = analyze_work(ops, combine_roofs(every, main), counted, critical, critical_device=main, idle=idle)
-    work, spans, parts, step_s = engine.pieces, engine.windows, engine.parts, engine.step_s
+    spans = find_step_windows(ops) if windows is None else windows
+    engine = analyze_work(
+        ops, combine_roofs(every, main), counted, critical, critical_device=main, idle=idle, windows=spans
+    )
+    work, parts, step_s = engine.pieces, engine.parts, engine.step_s
     unknown = "" if len(work) else explain_unknown_events(ops) or ("" if unseen else explain_missing_work(ops))
     exposed = measure_exposed_ns(work, main)
     copied = work.is_kind(WorkKind.COPY) & engine.within
@@ -189,7 +195,7 @@ def analyze_with_details(
             work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted
         ),
         streams=split_streams(work, engine.category, engine.waiting, some_lost=some_lost),
-        overlap=measure_overlap(work, parts, main),
+        overlap=engine.devices[main].overlap,
         launches=None
         if engine.waiting is None
         else summarize_launches(ops, spans, engine.waiting, engine.split, causes.late_s, causes.queued, main),
@@ -249,6 +255,7 @@ def analyze_with_details(
         critical=critical,
         by_device=[mark_refuted(its, beaten) for its in by_device],
         idle=[time.idle for time in engine.devices],
+        windows=spans,
     )
 
 

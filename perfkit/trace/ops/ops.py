@@ -19,6 +19,7 @@ from perfkit.trace.ops.backward_ops import find_backward
 from perfkit.trace.ops.clock_skew import ClockSkew, align_clocks, measure_skew
 from perfkit.trace.ops.cost_ops import CostedCall, OpRole, cost_ops
 from perfkit.trace.ops.kernels import Kernels, link_kernels
+from perfkit.trace.ops.launch_records import LaunchRecords, find_launch_records
 from perfkit.trace.ops.module_calls import ModuleCalls, find_modules
 from perfkit.trace.ops.overruns import Overruns, clip_overruns
 from perfkit.trace.ops.torch_share import is_torch_needed
@@ -93,6 +94,11 @@ class Ops:
     def devices(self) -> TracedDevices:
         """The devices that the kernels ran on."""
         return find_traced_devices(self.trace, self.kernels)
+
+    @cached_property
+    def launches(self) -> LaunchRecords:
+        """The calls that can start device work, and what is recorded of it."""
+        return find_launch_records(self.trace, self.kernels)
 
     @cached_property
     def flops(self) -> NDArray[np.float64]:

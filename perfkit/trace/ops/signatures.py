@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,9 +17,11 @@ _TENSOR_LIST = "TensorList"
 # Of no memory: sizes beyond are damage, and products of several would not fit a double. Integers of ops have 64 bits.
 _MOST_ELEMENTS = 2**50
 _LONGEST_INTEGER = 2**63
+_MOST_KEPT = 1024  # signatures; costs and timelines ask for the same ones
 _SCALARS = {"True": True, "False": False, "": None, "None": None}
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def parse_arguments(signature: Signature) -> tuple[Arg, ...] | None:
     """The arguments in the order of the op's schema; None where the trace's lists do not fit together.
 
@@ -74,7 +77,7 @@ def _parse_argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
 
 
 def _make_tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
-    if not _is_integer_list(dims) or any(size < 0 for size in dims) or math.prod(dims) > _MOST_ELEMENTS:
+    if not _is_integer_list(dims) or min(dims, default=0) < 0 or math.prod(dims) > _MOST_ELEMENTS:
         return None
     shape = tuple(dims)
     if _is_integer_list(strides) and len(strides) == len(shape):
@@ -83,7 +86,9 @@ def _make_tensor(dims: Any, strides: Any, dtype: str) -> TensorArg | None:
 
 
 def _is_integer_list(value: Any) -> bool:
-    return isinstance(value, list) and all(type(number) is int and abs(number) < _LONGEST_INTEGER for number in value)
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        return False
+    return not value or (max(value) < _LONGEST_INTEGER and min(value) > -_LONGEST_INTEGER)
 
 
 def compute_contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import LostKernels
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.time.silent_launches import find_silent_calls, has_mixed_up_ids
+from perfkit.analysis.trace.time.mixed_up_ids import has_mixed_up_ids
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.devices import cupti
-from perfkit.devices.device_calls import TOLERATED, is_cuda_graph_launch, is_device_sync
+from perfkit.devices.device_calls import TOLERATED, is_device_sync
 from perfkit.trace.event_names import mark_named
-from perfkit.trace.match_ids import find_latest_before, map_processes
-from perfkit.trace.model import NONE, Category, Ints, Trace
+from perfkit.trace.match_ids import map_processes
+from perfkit.trace.model import NONE, Ints
+from perfkit.trace.ops.launch_records import LaunchRecords
 from perfkit.trace.ops.ops import Ops
 
 Flags = NDArray[np.bool_]
@@ -38,23 +39,20 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
 
     None where a trace has no launches, or none that share an id with device work.
     """
-    trace, kernels = ops.trace, ops.kernels
-    calls = trace.select_events(Category.LAUNCH)
-    calls = calls[trace.correlation[calls] != NONE]
-    kernel_counts = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls]
-    untimed = _count_untimed(trace, calls)
-    if not (kernel_counts.any() or untimed.any()):
+    trace, launches = ops.trace, ops.launches
+    if not (launches.kernels.any() or launches.untimed.any()):
         return None
-    inside = _is_within_steps(ops, windows, calls)
-    _, silent = find_silent_calls(trace, calls, kernel_counts + untimed > 0)
-    silent &= inside & (trace.start_ns[calls] < _find_deadlines(ops, calls))
-    graphs = silent & mark_named(trace, calls, is_cuda_graph_launch)
-    are_mixed_up = has_mixed_up_ids(ops, calls[graphs])
-    of_graph = 0 if are_mixed_up else int(graphs.sum()) * _estimate_graph_kernels(trace, calls, kernel_counts)
+    inside = _is_within_steps(ops, windows)
+    silent = launches.starts_work & ~launches.has_record & inside
+    if silent.any():
+        silent &= trace.start_ns[launches.event] < _find_deadlines(ops)
+    graphs = silent & launches.is_graph
+    are_mixed_up = has_mixed_up_ids(ops, launches.event[graphs])
+    of_graph = 0 if are_mixed_up else int(graphs.sum()) * _estimate_graph_kernels(launches)
     without_record = int((silent & ~graphs).sum()) + of_graph
-    without_time = int(untimed[inside].sum())
+    without_time = int(launches.untimed[inside].sum())
     lost = without_record + without_time
-    launched = int(kernel_counts[inside].sum()) + lost
+    launched = int(launches.kernels[inside].sum()) + lost
     version = cupti.read_trace_version(trace.properties)
     return LostKernels(
         launched=launched,
@@ -69,42 +67,26 @@ def count_lost_kernels(ops: Ops, windows: StepWindows) -> LostKernels | None:
 
 def find_lost_launches(ops: Ops) -> Ints:
     """The calls whose kernel is lost, graphs' aside, where so many are lost that it matters; none otherwise."""
-    trace = ops.trace
-    calls = trace.select_events(Category.LAUNCH)
-    calls = calls[trace.correlation[calls] != NONE]
-    has_kernel = np.zeros(len(trace), np.bool_)
-    has_kernel[ops.kernels.launch[ops.kernels.launch != NONE]] = True
-    if not has_kernel.any():
+    launches = ops.launches
+    if not launches.kernels.any():
         return np.empty(0, np.int64)
-    starting, silent = find_silent_calls(trace, calls, has_kernel[calls] | (_count_untimed(trace, calls) > 0))
-    silent &= ~mark_named(trace, calls, is_cuda_graph_launch)
+    silent = launches.starts_work & ~launches.has_record & ~launches.is_graph
     if silent.any():
-        silent &= trace.start_ns[calls] < _find_deadlines(ops, calls)
-    lost: Ints = calls[silent & (silent.sum() > TOLERATED * starting.sum())]
+        silent &= ops.trace.start_ns[launches.event] < _find_deadlines(ops)
+    lost: Ints = launches.event[silent & (silent.sum() > TOLERATED * launches.starts_work.sum())]
     return lost
 
 
-def _count_untimed(trace: Trace, calls: Ints) -> Ints:
-    """For each call, its records without a time."""
-    of_untimed = find_latest_before(
-        trace.untimed.correlation.astype(np.int64),
-        np.full(len(trace.untimed.start_ns), trace.start_ns.min(initial=0)),
-        trace.correlation[calls].astype(np.int64),
-        trace.start_ns[calls],
-    )
-    return np.bincount(of_untimed[of_untimed != NONE], minlength=len(calls))
-
-
-def _is_within_steps(ops: Ops, windows: StepWindows, calls: Ints) -> Flags:
+def _is_within_steps(ops: Ops, windows: StepWindows) -> Flags:
+    calls = ops.launches.event
     if not windows.are_steps or ops.steps.on_device:
         return np.ones(len(calls), np.bool_)
     return np.isin(ops.steps.locate_times(ops.trace.start_ns[calls]), windows.row)
 
 
-def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
+def _find_deadlines(ops: Ops) -> Ints:
     """For each call, the time by which its process's launches must have run: see the module."""
-    trace, kernels = ops.trace, ops.kernels
-    process = map_processes(trace)[trace.thread[calls]]
+    trace, kernels, calls, process = ops.trace, ops.kernels, ops.launches.event, ops.launches.process
     waits = mark_named(trace, calls, is_device_sync)
     until = np.full(len(calls), np.iinfo(np.int64).min, np.int64)
     launched = kernels.launch[kernels.launch != NONE]
@@ -120,7 +102,7 @@ def _find_deadlines(ops: Ops, calls: Ints) -> Ints:
     return until
 
 
-def _estimate_graph_kernels(trace: Trace, calls: Ints, kernel_counts: Ints) -> int:
+def _estimate_graph_kernels(launches: LaunchRecords) -> int:
     """The median over the launches of graphs that have kernels; one where none has."""
-    counts = kernel_counts[mark_named(trace, calls, is_cuda_graph_launch) & (kernel_counts > 0)]
+    counts = launches.kernels[launches.is_graph & (launches.kernels > 0)]
     return round(float(np.median(counts))) if len(counts) else 1

@@ -10,11 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.trace.time.host_times import find_host_times
-from perfkit.analysis.trace.time.silent_launches import find_silent_calls, has_mixed_up_ids
-from perfkit.devices.device_calls import is_cuda_graph_launch
-from perfkit.trace.event_names import mark_named
-from perfkit.trace.match_ids import map_processes
-from perfkit.trace.model import NONE, Category
+from perfkit.analysis.trace.time.mixed_up_ids import has_mixed_up_ids
+from perfkit.trace.model import NONE
 from perfkit.trace.ops.ops import Ops
 
 # With a smaller part of its launches recorded on the device, the length of a step is unknown.
@@ -33,25 +30,21 @@ def measure_step_coverage(ops: Ops) -> StepCoverage:
 
     Without recorded launches, those with any kernel. All of them where no step has any, or nothing tells.
     """
-    trace, kernels = ops.trace, ops.kernels
     count = len(ops.steps)
     every, none = np.ones(count, np.bool_), np.zeros(count, np.bool_)
-    if not len(kernels) or ops.steps.on_device:
+    if not len(ops.kernels) or ops.steps.on_device:
         return StepCoverage(none, every)
-    calls = trace.select_events(Category.LAUNCH)
-    calls = calls[trace.correlation[calls] != NONE]
-    answered = np.bincount(kernels.launch[kernels.launch != NONE], minlength=len(trace))[calls] > 0
-    if not answered.any():
+    launches = ops.launches
+    if not launches.kernels.any():
         step = ops.steps.locate_times(find_host_times(ops))
         recorded = np.bincount(step[step != NONE], minlength=count) > 0
         return StepCoverage(none, recorded if recorded.any() else every)
-    process = map_processes(trace)[trace.thread[calls]]
-    starting, silent = find_silent_calls(trace, calls, answered)
-    starting &= np.isin(process, process[answered])
-    graphs = silent & mark_named(trace, calls, is_cuda_graph_launch)
-    if has_mixed_up_ids(ops, calls[graphs]):
+    starting = launches.starts_work & np.isin(launches.process, launches.process[launches.kernels > 0])
+    silent = launches.starts_work & ~launches.has_kernel
+    graphs = silent & launches.is_graph
+    if has_mixed_up_ids(ops, launches.event[graphs]):
         starting &= ~graphs
-    step = ops.steps.locate_times(trace.start_ns[calls])
+    step = ops.steps.locate_times(ops.trace.start_ns[launches.event])
     inside = starting & (step != NONE)
     launched = np.bincount(step[inside], minlength=count)
     missing = np.bincount(step[inside & silent], minlength=count)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.trace.time.intervals import EMPTY, Intervals, join_intervals, merge_intervals
 from perfkit.analysis.trace.time.lost_kernels import find_lost_launches
-from perfkit.analysis.trace.time.silent_launches import has_mixed_up_ids
+from perfkit.analysis.trace.time.mixed_up_ids import has_mixed_up_ids
 from perfkit.devices.device_calls import is_device_sync, is_graph_launch
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.match_ids import find_latest_before
@@ -39,14 +39,11 @@ def _find_time_before_first(ops: Ops) -> Intervals:
 
 
 def _find_silent_graph_time(ops: Ops) -> Intervals:
-    trace = ops.trace
-    calls = trace.select_events(Category.LAUNCH)
-    calls = calls[(trace.correlation[calls] != NONE) & mark_named(trace, calls, is_graph_launch)]
-    launched = np.zeros(len(trace), np.bool_)
-    launched[ops.kernels.launch[ops.kernels.launch != NONE]] = True
-    graphs = calls[~launched[calls]]
+    is_graph = mark_named(ops.trace, ops.launches.event, is_graph_launch)
+    has_kernel = ops.launches.kernels > 0
+    graphs = ops.launches.event[is_graph & ~has_kernel]
     # A call of the driver within the runtime's has the other's kernels, or the other way round.
-    answered = calls[launched[calls]]
+    answered = ops.launches.event[is_graph & has_kernel]
     graphs = graphs[~_is_overlapping(ops, graphs, answered)]
     return EMPTY if has_mixed_up_ids(ops, graphs) else _find_time_after_launches(ops, graphs)
 
@@ -67,9 +64,7 @@ def _find_time_after_launches(ops: Ops, calls: Ints) -> Intervals:
 
 
 def _find_untimed_time(ops: Ops) -> Intervals:
-    trace, untimed = ops.trace, ops.trace.untimed
-    calls = trace.select_events(Category.LAUNCH)
-    calls = calls[trace.correlation[calls] != NONE]
+    trace, untimed, calls = ops.trace, ops.trace.untimed, ops.launches.event
     first, last = int(trace.start_ns.min()), int(trace.end_ns.max())
     started = np.where(untimed.start_ns > 0, untimed.start_ns, last)
     launch = find_latest_before(

@@ -21,7 +21,7 @@ COMPUTE, COMMUNICATION, COPIES = "compute", "communication", "copies"
 
 def find_exposed_time(pieces: WorkItems, spans: Intervals, device: int) -> Intervals:
     """The exposed part of some spans: in which a device computes nothing."""
-    return subtract_intervals(spans, pieces.merge_spans(pieces.computes, pieces.select_device(device)))
+    return subtract_intervals(spans, pieces.computing_spans[device])
 
 
 def measure_exposed_ns(pieces: WorkItems, device: int) -> Ints:
@@ -29,7 +29,7 @@ def measure_exposed_ns(pieces: WorkItems, device: int) -> Ints:
     rows = pieces.select_device(device)
     begin, end = pieces.start_ns[rows], pieces.end_ns[rows]
     exposed = np.zeros(len(pieces), np.int64)
-    exposed[rows] = end - begin - measure_covered(begin, end, pieces.merge_spans(pieces.computes, rows))
+    exposed[rows] = end - begin - measure_covered(begin, end, pieces.computing_spans[device])
     return exposed
 
 
@@ -46,13 +46,13 @@ def measure_overlap(pieces: WorkItems, parts: int, device: int) -> Overlap:
     def measure_s(spans: Intervals) -> tuple[float, float]:
         return measure_length(spans) / 1e9, measure_length(find_exposed_time(pieces, spans, device)) / 1e9
 
-    sent, copied = measure_s(clip_intervals(communication, windows)), measure_s(clip_intervals(copies, windows))
-    all_sent, all_copied = measure_s(communication), measure_s(copies)
     of_kinds = {
-        COMPUTE: clip_intervals(pieces.merge_spans(pieces.computes, rows), windows),
+        COMPUTE: clip_intervals(pieces.computing_spans[device], windows),
         COMMUNICATION: clip_intervals(communication, windows),
         COPIES: clip_intervals(copies, windows),
     }
+    sent, copied = measure_s(of_kinds[COMMUNICATION]), measure_s(of_kinds[COPIES])
+    all_sent, all_copied = measure_s(communication), measure_s(copies)
     return Overlap(
         communication_s=sent[0] / parts,
         exposed_communication_s=sent[1] / parts,

@@ -9,18 +9,14 @@ from perfkit.trace.compact_ints import Compact
 from perfkit.trace.model import NONE, Ints, Small
 
 # Modules of a class are numbered: `Layer_3/Linear_7` becomes `Layer/Linear`, `layers.3.linear` `layers.*.linear`.
-_NUMBERS = re.compile(r"_\d+(?=/|$)|(?<=\.)\d+(?=\.|$)")
+_OF_LIST, _OF_CLASS = re.compile(r"(?<=\.)\d+(?=\.|$)"), re.compile(r"_\d+(?=/|$)")
 
 
 def merge_layers(modules: list[str]) -> tuple[list[str], Small]:
     """The modules without the numbers of their layers, and for each which one it is."""
     numbers: dict[str, int] = {}
-    of = [numbers.setdefault(_NUMBERS.sub(_replace_number, path), len(numbers)) for path in modules]
+    of = [numbers.setdefault(_OF_CLASS.sub("", _OF_LIST.sub("*", path)), len(numbers)) for path in modules]
     return list(numbers), np.asarray(of, np.int32)
-
-
-def _replace_number(number: re.Match[str]) -> str:
-    return "" if number[0].startswith("_") else "*"
 
 
 def name_group_modules(groups: RowGroups, module: Compact, busy_ns: Ints, modules: list[str]) -> list[str]:

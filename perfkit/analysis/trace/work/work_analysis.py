@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.analysis.model.launches import Overlap
 from perfkit.analysis.model.step import LostKernels, OpRow
 from perfkit.analysis.trace.idle.idle_causes import IdleCauses, find_idle_causes
 from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
@@ -21,6 +22,7 @@ from perfkit.analysis.trace.time.step_windows import StepWindows, find_step_wind
 from perfkit.analysis.trace.time.unknown_events import find_unknown_time
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, collect_messages
+from perfkit.analysis.trace.work.exposed_time import measure_overlap
 from perfkit.analysis.trace.work.group_totals import build_roofline_dot, sum_groups
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts, place_groups
 from perfkit.analysis.trace.work.split_time import assign_categories, split_windows
@@ -59,10 +61,11 @@ def drop_impossible_estimates(costs: WorkItemCosts, pieces: WorkItems, roofs: De
 
 
 class DeviceTime(NamedTuple):
-    """The time of one device: the split of its windows, and its idle time by cause."""
+    """The time of one device: the split of its windows, its idle time by cause, and what of its work overlaps."""
 
     split: TimeSplit
     idle: IdleCauses
+    overlap: Overlap
 
 
 @dataclass(frozen=True)
@@ -136,12 +139,13 @@ def analyze_work(
     *,
     critical_device: int = 0,
     idle: Sequence[IdleCauses] = (),
+    windows: StepWindows | None = None,
 ) -> WorkAnalysis:
     """Cost, group and place all work of a trace, and split the time of its steps; `critical` as `collect_work_items`
-    takes it, `idle` that of each device if already known.
+    takes it, `idle` that of each device and `windows` those of the steps, if already known.
     """
     kinds = roofs if isinstance(roofs, DeviceRoofs) else DeviceRoofs((roofs,))
-    spans = find_step_windows(ops)
+    spans = find_step_windows(ops) if windows is None else windows
     work = collect_work_items(ops, spans, critical)
     exchanged = collect_messages(work)
     costs = drop_impossible_estimates(
@@ -162,6 +166,7 @@ def analyze_work(
                 are_bounds=some_lost,
             ),
             causes,
+            measure_overlap(work, count_parts(work), index),
         )
         for index, causes in enumerate(idle or find_idle_causes(ops, spans, waiting))
     )

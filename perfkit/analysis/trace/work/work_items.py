@@ -107,6 +107,12 @@ class WorkItems:
         return flags & (self.ops.trace.category[self.event] == Category.KERNEL) if self.on_device else flags
 
     @cached_property
+    def computing_spans(self) -> tuple[Intervals, ...]:
+        """When each device computes; of a CPU when its ops do."""
+        devices = range(len(self.ops.devices) if self.on_device else 1)
+        return tuple(self.merge_spans(self.computes, self.select_device(index)) for index in devices)
+
+    @cached_property
     def has_strides(self) -> bool:
         """True if the trace records strides; tensors count as contiguous where it does not."""
         return any(signature.strides for signature in self.ops.trace.signatures)
