@@ -11,6 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.effects import build_effect
 from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
 from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, merge_effects
+from perfkit.analysis.replay.graph_changes import ModifiedGraph
 from perfkit.analysis.replay.rank_graph import GraphDelta, compute_delta
 from perfkit.analysis.replay.replay import ReplayResult, simulate_length_and_path, simulate_length_s
 from perfkit.analysis.replay.step_nodes import find_step_nodes
@@ -36,7 +37,8 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     `keep` the graph change of each.
     """
     trace = analyzed.rank_trace
-    results = dict(_list_changes(TraceView(trace))) if trace.is_work_known else {}
+    view = TraceView(trace)
+    results = dict(_list_changes(view)) if trace.is_work_known else {}
     roofs = _raise_all_to_roofs(trace) if trace.is_work_known else Change()
     if not results and not roofs:
         return Simulation(None, {})
@@ -46,30 +48,37 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
     asked = {key: result.change for key, result in results.items()}
     effects = _build_effects(asked, roofs, analyzed, replayed)
     jointly = _build_joint_effects(asked, effects, analyzed, replayed) if keep else effects
-    alone = next(iter(effects)) if len(asked.keys() & effects.keys()) == 1 else ""
     steps, parts = find_step_nodes(replayed.graph) if trace.steps else None, analyzed.engine.parts
     before = simulate_length_s(replayed, steps)
     gains: dict[str, float] = {}
     touched: dict[str, TouchedTime] = {}
-    together_path: dict[str, float] = {}
     changes: dict[str, GraphDelta] = {}
-    for key, effect in effects.items():
-        change = apply_effect(replayed.graph, replayed.work, effect)
-        if key == ALL_FINDINGS:
-            after, together_path = simulate_length_and_path(replayed, steps, change)
-        else:
-            after = simulate_length_s(replayed, steps, change)
-        gains[key] = max(0.0, before - after) / parts
-        if key not in (ALL_FINDINGS, ROOFS):
-            touched[key] = measure_touched_time(replayed.graph, change, parts)
+
+    def keep_change(key: str, change: ModifiedGraph, effect: ChangeEffect, joint: ChangeEffect) -> None:
         if keep:
-            joint = jointly[key]
             changed = change if joint is effect else apply_effect(replayed.graph, replayed.work, joint)
             changes[key] = compute_delta(replayed.graph, changed)
-    if alone:  # all findings together are this one
-        gains[ALL_FINDINGS] = gains[alone]
-        changes |= {ALL_FINDINGS: changes[alone]} if keep else {}
-    together_s, roofs_s = gains.pop(ALL_FINDINGS, None), gains.pop(ROOFS, None)
+
+    for key, effect in effects.items():
+        change = apply_effect(replayed.graph, replayed.work, effect)
+        gains[key] = max(0.0, before - simulate_length_s(replayed, steps, change)) / parts
+        if key != ROOFS:
+            touched[key] = measure_touched_time(replayed.graph, change, parts)
+        keep_change(key, change, effect, jointly[key])
+    roofs_s = gains.pop(ROOFS, None)
+    # A fix that is not reported is none of all.
+    combined = [key for key, gain_s in gains.items() if not view.is_lost_in_missing_work(gain_s)]
+    together_s, together_path = gains[combined[0]] if combined else None, dict[str, float]()
+    if len(combined) > 1:
+        effect, joint = (merge_effects([each[key] for key in combined]) for each in (effects, jointly))
+        if all(jointly[key] is effects[key] for key in combined):
+            joint = effect
+        change = apply_effect(replayed.graph, replayed.work, effect)
+        after, together_path = simulate_length_and_path(replayed, steps, change)
+        together_s = max(0.0, before - after) / parts
+        keep_change(ALL_FINDINGS, change, effect, joint)
+    elif combined and keep:
+        changes[ALL_FINDINGS] = changes[combined[0]]
     simulated = FindingGains(
         by_finding=gains,
         touched=touched,
@@ -84,11 +93,9 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
 def _build_effects(
     asked: Mapping[str, Change], roofs: Change, analyzed: DetailedAnalysis, replayed: ReplayResult
 ) -> dict[str, ChangeEffect]:
-    """The effects by finding, of all at once, and of all work at its roof."""
+    """The effects by finding, and of all work at its roof."""
     built = {key: build_effect(change, analyzed, replayed) for key, change in asked.items()}
     effects = {key: effect for key, effect in built.items() if effect is not None}
-    if len(effects) > 1:
-        effects[ALL_FINDINGS] = merge_effects(list(effects.values()))
     if roofs and (effect := build_effect(roofs, analyzed, replayed)) is not None:
         effects[ROOFS] = effect
     return effects
@@ -106,8 +113,6 @@ def _build_joint_effects(
         effect = build_effect(change, analyzed, replayed, together=True) if TRANSFERS in change.without else None
         if effect is not None:
             result[key] = effect
-    if ALL_FINDINGS in effects:
-        result[ALL_FINDINGS] = merge_effects([result[key] for key in asked if key in effects])
     return result
 
 

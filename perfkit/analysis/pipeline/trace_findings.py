@@ -13,13 +13,12 @@ from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
-from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
+from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
 from perfkit.analysis.trace.findings.trace_view import NOT_OF_ROWS, ForeignView, TraceView
 from perfkit.analysis.trace.trace_memory import make_fullness_key
 from perfkit.core.units import format_percent, format_seconds
 
 _NAMED = 4  # other traces with the same finding
-_OF_MISSING = 0.1  # of the share that the trace lacks: no smaller gain is reported
 _FEW = 0.1  # of the sum: with a smaller gain the largest part of the critical path is named
 _NOT_RECORDED = "the affected work is not in the trace"
 
@@ -68,7 +67,7 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     results = [(rule, _bound_gain(result, view)) for rule, result in results if _is_notable(result.finding, view)]
     for rule, result in results:
         finding = _add_simulated_gain(_note_overlaps(result, [other for _, other in results]), view.trace)
-        if not _is_lost_in_missing_work(finding, view):
+        if finding.expected_s is None or not view.is_lost_in_missing_work(finding.expected_s):
             yield rule, view.scale_to_timed(_note_missing_time(finding, view))
 
 
@@ -88,16 +87,10 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
     return _add_detail(simulated, f"critical path: {format_percent(spent / trace.replay.replayed_s, 0)} {kind}")
 
 
-def _is_lost_in_missing_work(finding: Finding, view: TraceView) -> bool:
-    """True for a gain far smaller than the work that the trace lacks, whose gains are unknown."""
-    least = _OF_MISSING * view.missing_share
-    return finding.expected_s is not None and least > NOTABLE and view.get_share(finding.expected_s) < least
-
-
 def _note_missing_time(finding: Finding, view: TraceView) -> Finding:
     """Without a record of some time of the step, a gain covers the rest."""
     share = view.unrecorded_share
-    if finding.gain_s is None or _OF_MISSING * share <= NOTABLE:
+    if finding.gain_s is None or OF_MISSING * share <= NOTABLE:
         return finding
     return _add_detail(
         finding, f"{format_percent(share, 0)} of the {view.whole} is not recorded: the gain covers the rest"

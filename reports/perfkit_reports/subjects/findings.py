@@ -33,15 +33,15 @@ def _list_combined_gains(traces: Sequence[RankTrace], titles: Mapping[str, str])
     """The combined gain of all fixes, of the first few traces; where one alone gains as much, what limits them."""
     for trace in traces[:_MOST_TRACES]:
         gains = trace.gains
-        if gains is None or gains.together_s is None or len(gains.by_finding) < 2 or not gains.step_s:
+        if gains is None or gains.together_s is None or not gains.step_s:
+            continue
+        fixes = len(gains.by_finding.keys() & titles.keys())
+        if fixes < 2:
             continue
         name = f", {trace.label}" if len(traces) > 1 else ""
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
-        # Those whose gain is far smaller than what the trace lacks are simulated, but no findings.
-        listed = sum(finding in titles for finding in gains.by_finding)
-        fixes = f"All {listed} fixes" if listed == len(gains.by_finding) else "All fixes"
         yield (
-            f"{fixes} combined (simulated){name}: "
+            f"All {fixes} fixes combined (simulated){name}: "
             f"{units.format_seconds(gains.step_s)} → {after} {'per step' if trace.steps else 'in total'}"
             f"{_explain_combined_gain(gains, gains.together_s, titles)}."
         )

@@ -3,6 +3,9 @@
 # Of the step: below this a finding costs more to read than it saves. No smaller gain is reported.
 NOTABLE = 0.01
 
+# Of the share that a trace lacks: no smaller gain is reported.
+OF_MISSING = 0.1
+
 # Of the step: the least of what every program has a little of (idle time, short kernels, pointwise work).
 COMMON = 0.05
 

@@ -18,6 +18,7 @@ from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.findings.remedies import Remedies, choose_remedy
+from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
@@ -136,6 +137,11 @@ class TraceView:
         """The share of the work that the trace lacks, of kernels or of time, where it matters."""
         lost = self.trace.lost_kernels
         return max(self.unrecorded_share, 0.0 if lost is None or not lost.matters else lost.share)
+
+    def is_lost_in_missing_work(self, gain_s: float) -> bool:
+        """True for a gain far smaller than the work that the trace lacks, whose gains are unknown."""
+        least = OF_MISSING * self.missing_share
+        return least > NOTABLE and self.get_share(gain_s) < least
 
     def get_peak(self, level: CeilingLevel, dtype: str) -> float | None:
         """The peak rate of a unit for a dtype in FLOP/s."""

@@ -11,6 +11,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core import units
 from perfkit_reports import findings
+from perfkit_reports.subjects.findings import build_section
 from perfkit_reports.subjects.trace.improvements import get_cpu_path_share, list_improvements
 from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures.figures import list_figures
@@ -64,6 +65,20 @@ def test_where_the_host_is_the_limit_faster_kernels_gain_nothing(tmp_path: Path)
     assert host.simulated_s == pytest.approx(30 * 40e-6 - 30e-6 * (ADD_US * 2 / 3 + LAYOUT_US / 3), rel=0.1)
     order = [finding for finding in analysis.findings if finding.severity == "gain"]
     assert order.index(host) < order.index(layout)
+
+
+def test_a_fix_that_is_not_reported_is_none_of_all_fixes(tmp_path: Path) -> None:
+    unseen_us = 900.0
+    events = [{**event, "ts": float(event["ts"]) + unseen_us} for event in _steps(every_us=40, steps=1)]
+    (step,) = (event for event in events if event["name"] == "ProfilerStep#0")
+    step |= {"ts": 0.0, "dur": float(step["dur"]) + unseen_us}
+    analysis = _analysed(tmp_path, events)
+    gains = analysis.traces[0].gains
+    assert gains is not None
+    assert gains.by_finding.keys() == {"launch.cpu_bound", "convolution.transposes"}
+    assert [finding.id for finding in analysis.findings if finding.severity == "gain"] == ["launch.cpu_bound"]
+    assert gains.together_s == gains.by_finding["launch.cpu_bound"] > 0
+    assert "together" not in {block.id for block in build_section(analysis.findings, "", traces=analysis.traces).blocks}
 
 
 def test_the_headline_names_what_a_replay_says_saves_most(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ def test_fixes_that_add_nothing_to_one_of_them_say_what_limits_all(together_s: f
     trace = msgspec.structs.replace(sample.alone().traces[0], gains=gains)
     (finding,) = [each for each in sample.realistic().findings if each.severity == "gain"][:1]
     titled = msgspec.structs.replace(finding, id="gemm.fp32", title="Products run slowly")
-    (together, *_) = build_section([titled], "", traces=[trace]).blocks
+    pageable = msgspec.structs.replace(titled, id="copy.pageable", title="Copies are pageable")
+    (together, *_) = build_section([titled, pageable], "", traces=[trace]).blocks
     assert isinstance(together, Text)
     (line,) = together.lines
     assert ("Products run slowly" in line, "75 %" in line) == (explained, explained)
