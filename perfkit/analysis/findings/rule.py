@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from math import inf
 from typing import Any, NamedTuple
 
 from perfkit.analysis.findings.change import NOTHING, Change
@@ -24,12 +25,13 @@ class About(IntEnum):
 class RuleResult(NamedTuple):
     """A finding, the parts of step time that its gain covers, and the change that it simulates.
 
-    Where two are about the same time, both say so, since their gains do not add up.
+    Where two are about the same time, both say so, since their gains do not add up. `most_s` bounds the simulated gain.
     """
 
     finding: Finding
     scope: frozenset[str] = frozenset()
     change: Change = NOTHING
+    most_s: float = inf
 
 
 class FindingKind(NamedTuple):

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from perfkit.analysis.findings.change import Change, raise_to_roof
 from perfkit.analysis.findings.rule import About, RuleResult
 from perfkit.analysis.model.replay import FindingGains, TouchedTime
 from perfkit.analysis.model.step import OUTSIDE
-from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace import LAST_ARRIVAL, RankTrace
 from perfkit.analysis.pipeline.effects import build_effect
 from perfkit.analysis.ranks.joint_simulation import ALL_FINDINGS, ROOFS
 from perfkit.analysis.replay.change_effect import ChangeEffect, apply_effect, merge_effects
@@ -88,6 +90,27 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
         step_s=trace.step_s,
     )
     return Simulation(simulated, changes)
+
+
+def bound_gains(trace: RankTrace) -> RankTrace:
+    """The trace with gains of transfers no larger than the transfers that the traces of other ranks show.
+
+    A replay of one rank takes the shortest of equal collectives for a transfer, though the rank may have waited in all.
+    """
+    gains = trace.gains
+    if gains is None or not any(row.transfer_basis == LAST_ARRIVAL for row in trace.collectives):
+        return trace
+    most = {finding_id: result.most_s for finding_id, result in _list_changes(TraceView(trace))}
+    kept = {name: min(gain_s, most[name]) for name, gain_s in gains.by_finding.items() if name in most}
+    # All findings together lose at most what the one that lost most of the same transfers did.
+    lost_s = max((gain_s - kept.get(name, 0.0) for name, gain_s in gains.by_finding.items()), default=0.0)
+    touched = {
+        name: replace(time, kernels_s=min(time.kernels_s, most[name]))
+        for name, time in gains.touched.items()
+        if name in kept
+    }
+    together_s = None if gains.together_s is None else max(gains.together_s - lost_s, *kept.values(), 0.0)
+    return replace(trace, gains=replace(gains, by_finding=kept, touched=touched, together_s=together_s))
 
 
 def _build_effects(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from perfkit.analysis.memory.rank import read_rank_account
 from perfkit.analysis.model.fleet import Fleet, Pipeline, StageActions
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.pipeline.gains import bound_gains
 from perfkit.analysis.pipeline.replayed_analysis import ReplayedTrace, analyze_and_replay
 from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer
@@ -90,7 +91,8 @@ def read_passes(
     )
     together = next((job.fleet for job in jobs), None)
     transfers = [measured for job in jobs for measured in job.transfers]
-    traces = apply_transfers(traces, transfers, [_get_host(rank) for rank in runs.main.ranks])
+    hosts_of_ranks = [_get_host(rank) for rank in runs.main.ranks]
+    traces = [bound_gains(trace) for trace in apply_transfers(traces, transfers, hosts_of_ranks)]
     ahead_ns = _get_clock_offsets(together, actions) if len(hosts) > 1 else {}
     if together is not None and ahead_ns is None:
         together = replace(together, notes=(*together.notes, make_note("ranks.no_pipeline", _NO_CLOCK)))

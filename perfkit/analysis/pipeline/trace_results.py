@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import WHOLE_RANKS
 from perfkit.analysis.pipeline.file_analysis import TraceJob, TraceOutcome
+from perfkit.analysis.pipeline.gains import bound_gains
 from perfkit.analysis.ranks.arrivals import Arrivals
 from perfkit.analysis.ranks.fleet import FleetReducer, ReducedJob
 from perfkit.analysis.ranks.joint_simulation import RankReplay, simulate_jointly
@@ -122,7 +123,7 @@ def apply_job_transfers(traces: Sequence[RankTrace], jobs: Sequence[ReducedJob])
         mine = [traces[place] for place in places]
         shown = apply_transfers(mine, job.transfers, job.hosts)
         for place, trace in zip(places, shown, strict=True):
-            result[place] = trace
+            result[place] = bound_gains(trace)
     return tuple(result)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -173,6 +173,7 @@ class TraceView:
         calls: Iterable[HostCallRow] = (),
         idle: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
+        most_s: float = inf,
     ) -> RuleResult:
         """A finding with a gain, in the time of some rows or of a named part of the step.
 
@@ -195,7 +196,7 @@ class TraceView:
             idle_causes=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
             figures=dict(figures),
         )
-        return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change)
+        return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change, most_s)
 
     def build_remark(
         self,

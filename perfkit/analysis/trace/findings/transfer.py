@@ -50,7 +50,7 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
         + (
             f": {format_seconds(transfer)} transfer, {'' if arrivals else 'at least '}{format_seconds(waiting)} waiting"
             " for other ranks"
-            if waiting
+            if waiting > _NOTHING
             else ""
         )
         + f"; most in {_list_collectives(rows)}; {format_percent(hidden, 0)} of communication is overlapped",
@@ -60,15 +60,14 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
         if view.trace.framework == TORCH
         else view.advise(OVERLAP_COLLECTIVES),
         transfer,
-        basis="waiting for other ranks is not gained"
-        if arrivals
-        else "the shortest of equal calls bounds the transfer; it may include waiting for a straggler",
+        basis="waiting for other ranks is not gained" if arrivals else _MAY_WAIT,
+        most_s=_sum_transfers(rows),
         scope=(COMMUNICATION,),
         change=leave_out(TRANSFERS),
         figures={
             "exposed_s": exposed,
             "hidden_share": hidden,
-            **({"transfer_s": transfer, "waiting_s": waiting} if waiting else {}),
+            **({"transfer_s": transfer, "waiting_s": waiting} if waiting > _NOTHING else {}),
         },
     )
 
@@ -116,7 +115,14 @@ def _build_waiting(view: TraceView, kind: str, title: str, rows: list[Collective
     )
 
 
+def _sum_transfers(rows: list[CollectiveRow]) -> float:
+    """The most that a change of transfers saves: other ranks may show that the replay took waits for transfers."""
+    return sum(row.seconds if row.transfer_s is None else row.transfer_s for row in rows)
+
+
 _MESSAGES = (CollectiveType.SEND, CollectiveType.RECEIVE)
+_MAY_WAIT = "the shortest of equal calls bounds the transfer; it may include waiting for a straggler"
+_NOTHING = 1e-9  # times are whole nanoseconds: smaller sums are rounding errors
 
 
 def _choose_advice(rows: list[CollectiveRow], *, trains: bool) -> str:
@@ -192,6 +198,7 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
         _ON_HOST if is_cpu(view.trace.device) else _ON_DEVICE[worst.hosts],
         won,
         basis=f"{doubt}link bandwidth: {worst.ceiling_source}",
+        most_s=_sum_transfers(rows),
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, 1 - _compute_link_share(row)) for row in rows)),
         figures={
@@ -218,11 +225,12 @@ def _compute_link_loss(row: CollectiveRow) -> float:
 
 
 def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
-    """Many collectives of few bytes, which latency limits."""
+    """Many collectives of few bytes, which latency limits. Messages of pipeline stages cannot be combined."""
     rows = [
         row
         for row in view.trace.collectives
         if row.message_bytes is not None and row.message_bytes < SMALL_MESSAGE_BYTES and row.calls >= 2
+        if row.kind not in (*_MESSAGES, CollectiveType.BARRIER)
     ]
     # Collectives of several groups may run at once.
     exposed = min(
@@ -236,7 +244,9 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         f"exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
         view.advise(LARGER_MESSAGES),
         exposed,
-        basis="upper bound: assumes that one combined message is free",
+        basis="upper bound: assumes that one combined message is free"
+        + ("" if all(row.transfer_basis == LAST_ARRIVAL for row in rows) else f"; {_MAY_WAIT}"),
+        most_s=_sum_transfers(rows),
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, (row.waiting_s or 0.0) / row.seconds) for row in rows if row.seconds)),
         figures={"exposed_s": exposed, "calls": sum(row.calls for row in rows)},

@@ -677,6 +677,19 @@ def test_many_small_messages() -> None:
     )
 
 
+def test_messages_of_pipeline_stages_and_barriers_are_no_small_collectives_to_combine() -> None:
+    overlap = Overlap(communication_s=0.2, exposed_communication_s=0.2, copies_s=0.0, exposed_copies_s=0.0)
+    sums = collective("allreduce", 0.02, message_bytes=8192, calls=50.0)
+    others = [
+        collective(name, 0.06, message_bytes=1024, calls=8.0, kind=kind)
+        for name, kind in (("send", "send"), ("recv", "receive"), ("barrier", "barrier"))
+    ]
+    finding = of(rank_trace(collectives=(*others, sums), overlap=overlap), "comm.small_messages")
+    assert finding is not None
+    assert finding.figures == {"exposed_s": pytest.approx(0.02), "calls": 50}
+    assert of(rank_trace(collectives=tuple(others), overlap=overlap), "comm.small_messages") is None
+
+
 def test_pageable_copies() -> None:
     finding = of(rank_trace(copies=(copy("HtoD", 0.05, pageable=True),)), "copy.pageable")
     assert finding is not None

@@ -57,6 +57,33 @@ def test_to_hide_transfers_gains_no_waiting_and_to_mend_the_straggler_gains_that
     assert straggler.figures["late_s"] == pytest.approx(2.5e-3)
 
 
+def test_small_messages_that_wait_in_every_call_gain_their_transfers_alone(tmp_path: Path) -> None:
+    """Rank 2 comes 0.5 to 0.8 ms late to each of four all-reduces, which transfer for 50 us each."""
+    late_us = (800, 500, 600, 700)
+
+    def call(number: int, rank: int) -> Call:
+        begin, late = 1500 + 1000 * number, late_us[number]
+        return Call("allreduce", 2048, begin + (late if rank == 2 else 0), begin + late + 50)
+
+    steps = [[[call(number, rank) for number in range(4)]] * 3 for rank in range(4)]
+    paths = [write_rank(tmp_path / f"rank{rank}.json", rank, 4, calls) for rank, calls in enumerate(steps)]
+    analysis = analyze_traces(paths, jobs=1)
+    for finding_id in ("comm.small_messages", "comm.exposed"):
+        finding = find(analysis, finding_id)
+        assert finding is not None
+        assert (finding.gain_s, finding.simulated_s) == (pytest.approx(200e-6), pytest.approx(200e-6))
+        assert finding.touched is not None
+        assert finding.touched.kernels_s == pytest.approx(200e-6)
+    gains = analysis.traces[0].gains
+    alone = analyze_traces(paths[0]).traces[0].gains
+    assert gains is not None
+    assert alone is not None
+    assert gains.together_s is not None
+    assert alone.together_s is not None
+    assert alone.by_finding["comm.small_messages"] == pytest.approx(4 * 550e-6)
+    assert max(gains.by_finding.values()) <= gains.together_s <= alone.together_s - 4 * 500e-6
+
+
 def test_a_slow_link_is_told_by_the_transfer(tmp_path: Path) -> None:
     analysis = analyze(tmp_path, (3000, 3400), 3000)
     finding = find(analysis, "comm.slow_link")

@@ -48,9 +48,9 @@ SMALL_MESSAGES = FindingKind(
     "comm.small_messages",
     GAIN,
     f"Collectives of less than {SMALL_MESSAGE_BYTES >> 20} MiB, called twice or more, are exposed for {_LEAST} of the "
-    "step.",
+    "step. Sends, receives and barriers do not count.",
     "Combine them: larger buckets, or one `all_reduce` of stacked tensors.",
-    "Their exposed time.",
+    "Their exposed transfers, without waiting.",
 )
 PAGEABLE = FindingKind(
     "copy.pageable",
