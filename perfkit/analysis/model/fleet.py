@@ -180,6 +180,9 @@ class CollectiveVolume(Struct):
 class Fleet(Struct):
     """Several ranks of one job: the stragglers and their delays. `notes` name ranks that are missing or differ.
 
+    `straggler` is the rank that comes latest. Where several come late together, `stragglers` are all of them, the
+    latest first, and `stragglers_saved_s` is the time per step that is saved if all of them come with the others.
+
     `job` names the job where traces of several were given, else it is empty.
     """
 
@@ -192,3 +195,5 @@ class Fleet(Struct):
     timings: tuple[CollectiveTiming, ...] = ()
     exchange: ExchangeMap | None = None
     job: str = ""
+    stragglers: tuple[str, ...] = ()
+    stragglers_saved_s: float | None = None

@@ -23,10 +23,10 @@ from perfkit.analysis.ranks.grid import MOST_ROWS, build_step_grid
 from perfkit.analysis.ranks.jobs import group_jobs
 from perfkit.analysis.ranks.matching import build_collective_rows, match_collectives
 from perfkit.analysis.ranks.notes import collect_fleet_notes
-from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness, sum_margins
+from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness, sum_margins, sum_saved_waits
 from perfkit.analysis.ranks.slots import CollectiveRows
 from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
-from perfkit.analysis.ranks.straggler import find_straggler
+from perfkit.analysis.ranks.straggler import find_late_ranks, find_straggler
 from perfkit.analysis.ranks.timings import build_timings
 from perfkit.analysis.ranks.transfers import MeasuredTransfers, measure_transfers
 from perfkit.analysis.trace.collective_rows import MessageKey
@@ -150,12 +150,17 @@ class FleetReducer:
             for index, member in enumerate(chosen)
         }
         rows = tuple(placed.get(id(member), member.row) for member in members)
+        chosen_rows = [placed[id(member)] for member in chosen]
+        straggler, behind = _find_stragglers(chosen_rows, lateness)
+        others = [index for index in range(len(chosen)) if index not in behind]
         kinds = list(self._kinds)
         sizes = [member.world_size for member in members]
         fleet = Fleet(
             ranks=rows,
             skew=_build_skew_rows(matched, kinds, [member.row.label for member in chosen], parts),
-            straggler=find_straggler([placed[id(member)] for member in chosen], lateness),
+            straggler=straggler,
+            stragglers=tuple(chosen_rows[index].label for index in behind),
+            stragglers_saved_s=sum_saved_waits(source, slots, matched, others) / 1e9 / parts if behind else None,
             step_spread=_compute_spread([row.step_s for row in rows]),
             notes=collect_fleet_notes(rows, paths, sizes, matched, kinds, clocks),
             grid=_build_grid(chosen, lateness),
@@ -181,6 +186,16 @@ class FleetReducer:
         self._spool.seek(member.first * 8)
         data = self._spool.read(_COLUMNS * member.length * 8)
         return CollectiveRows(*np.frombuffer(data, np.int64).reshape(_COLUMNS, member.length))
+
+
+def _find_stragglers(rows: Sequence[RankRow], lateness: StepLateness) -> tuple[str, list[int]]:
+    """The label of the latest rank, and all that come late together; empty where only one or none does."""
+    straggler = find_straggler(rows, lateness)
+    late = find_late_ranks(max(row.step_s for row in rows), lateness)
+    labels = [rows[index].label for index in late]
+    if len(late) < 2 or (straggler and straggler not in labels):
+        return straggler, []
+    return straggler or labels[0], late
 
 
 def _add_lateness(

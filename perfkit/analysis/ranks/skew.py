@@ -5,6 +5,7 @@ Hence a rank's wait is its duration minus the shortest one, independent of clock
 correcting their offsets, every rank must be in the collective when the last one arrives.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,3 +124,14 @@ def sum_margins(matched: MatchedCollectives, ranks: int) -> NDArray[np.float64]:
     used = np.flatnonzero(matched.counted)
     margins: NDArray[np.float64] = matched.margin_ns[used].astype(np.float64)
     return np.bincount(matched.latest[used], margins, ranks).astype(np.float64)
+
+
+def sum_saved_waits(source: Source, slots: Slots, matched: MatchedCollectives, others: Iterable[int]) -> int:
+    """The time in ns by which collectives end sooner if all ranks come no later than the last of these `others`."""
+    shortest = np.full(slots.size, _NEVER)
+    for rank in others:
+        rows = source(rank)
+        slot = slots.find_slots(rows)
+        shortest[slot] = np.minimum(shortest[slot], rows.end_ns - rows.start_ns)
+    used = matched.counted & (shortest != _NEVER)
+    return int((shortest - matched.transfer_ns)[used].sum())

@@ -1,4 +1,4 @@
-"""Finds the rank that others wait for, unless it is last by chance."""
+"""Finds the ranks that others wait for, unless they are last by chance."""
 
 import statistics
 from collections.abc import Sequence
@@ -36,6 +36,28 @@ def find_straggler(rows: Sequence[RankRow], lateness: StepLateness) -> str:
     times = int(((known.argmax(axis=0) == index) & standing_out).sum())
     by_chance = _compute_chance(times, int(standing_out.sum()), len(late))
     return rows[index].label if share is None or share >= often or by_chance < _RARELY else ""
+
+
+def find_late_ranks(step_s: float, lateness: StepLateness) -> list[int]:
+    """The ranks that come at least half as late as the latest one, the latest first: without it the others would still
+    wait for them.
+
+    Empty if they are more than half of all ranks (of an odd number, one more), or not the last ones in most steps; or
+    if one of them comes late after waiting as long elsewhere.
+    """
+    late_s, wait_s = (np.where(np.isnan(seconds), 0.0, seconds) for seconds in (lateness.late_s, lateness.wait_s))
+    ranks, steps = late_s.shape
+    if not steps:
+        return []
+    mean = late_s.mean(axis=1)
+    order = np.argsort(-mean, kind="stable")
+    late, others = (order[part] for part in (mean[order] >= mean.max() / 2, mean[order] < mean.max() / 2))
+    if len(late) > (ranks + 1) // 2 or not len(others):
+        return []
+    own_s = mean - wait_s.mean(axis=1)
+    often = 1.0 if steps < _FEW_STEPS else _OFTEN
+    last = (late_s[late].min(axis=0) > late_s[others].max(axis=0)).mean()
+    return late.tolist() if own_s[late].min() > _STANDS_OUT * step_s and last >= often else []
 
 
 def _compute_chance(times: int, steps: int, ranks: int) -> float:

@@ -1,6 +1,6 @@
 """Rules about several traces: ranks of one job, and a trace before and after a change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 from perfkit.analysis.model.difference import TraceDifference
@@ -12,40 +12,50 @@ from perfkit.core.units import format_percent, format_seconds
 
 _IN_COMMUNICATION = "part of the exposed communication"
 _NOT_SIMULATED = "the traces do not show which work delays a rank"
+_MOST_NAMED = 3
 _NOTHING = 1e-9  # times are whole nanoseconds: smaller sums are rounding errors
 
 
 def find_straggler(fleet: Fleet) -> Iterator[Finding]:
-    """A rank that others wait for."""
+    """A rank that others wait for, or several that come late together."""
     slow = next((rank for rank in fleet.ranks if rank.label == fleet.straggler), None)
     if slow is None or slow.late_s is None or slow.step_s <= 0 or slow.late_s < NOTABLE * slow.step_s:
         return
-    others = sorted(rank.compute_s for rank in fleet.ranks if rank is not slow)
+    named = (slow.label, *(label for label in fleet.stragglers if label != slow.label))
+    rest = [rank for rank in fleet.ranks if rank.label not in named]
+    others = sorted(rank.compute_s for rank in rest)
     compute = f"; compute {format_seconds(slow.compute_s)} per step, others {_format_span(others)}" if others else ""
     latest = [row for row in fleet.skew if row.latest_rank == slow.label]
     where = "" if not latest else f"; last at {format_percent(latest[0].latest_share, 0)} of {latest[0].name} calls"
     if slow.last_share is not None:
         where += f", last overall in {format_percent(slow.last_share, 0)} of steps"
-    idle = sorted(rank.idle_s for rank in fleet.ranks if rank is not slow)
+    idle = sorted(rank.idle_s for rank in rest)
     waits_for_cpu = bool(idle) and slow.idle_s - median(idle) >= _MOST * slow.late_s
     if waits_for_cpu:
         compute += f"; device idle {format_seconds(slow.idle_s)} per step, others {_format_span(idle)}"
+    alone_s = slow.late_s if slow.caused_s is None else slow.caused_s
+    gain_s, figures = alone_s, {"late_s": slow.late_s, "compute_s": slow.compute_s}
+    if fleet.stragglers and fleet.stragglers_saved_s is not None:
+        gain_s = fleet.stragglers_saved_s
+        figures |= {"alone_s": alone_s, "together_s": gain_s, "stragglers": len(named)}
+        delays = sorted(rank.late_s or 0.0 for rank in fleet.ranks if rank.label in named[1:])
+        everyone = "both" if len(named) == 2 else f"all {len(named)}"
+        where += (
+            f"; delay of {_list_labels(named[1:])}: {_format_span(delays)}; fixing {slow.label} alone saves "
+            f"{format_seconds(alone_s)}, {everyone} {format_seconds(gain_s)}"
+        )
     yield Finding(
         id="ranks.straggler",
         severity="gain",
-        title=f"Straggler: {slow.label}",
+        title=f"{'Stragglers' if len(named) > 1 else 'Straggler'}: {_list_labels(named)}",
         variant=slow.label,
         evidence=f"reaches collectives {format_seconds(slow.late_s)} per step after the first rank "
         f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{compute}",
         details=(_IN_COMMUNICATION,),
         action=_FIND_CPU_DELAY if waits_for_cpu else _EQUALIZE_WORK,
-        gain_s=slow.late_s if slow.caused_s is None else slow.caused_s,
+        gain_s=gain_s,
         not_simulated_reason=_NOT_SIMULATED,
-        figures={
-            "late_s": slow.late_s,
-            "compute_s": slow.compute_s,
-            **({"idle_s": slow.idle_s} if waits_for_cpu else {}),
-        },
+        figures={**figures, **({"idle_s": slow.idle_s} if waits_for_cpu else {})},
     )
 
 
@@ -64,7 +74,8 @@ _FIND_CPU_DELAY = (
 def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
     """Collectives at which ranks wait for each other, whichever rank is last."""
     step_s = max((rank.step_s for rank in fleet.ranks), default=0.0)
-    rows = [row for row in fleet.skew if row.latest_rank != fleet.straggler or not fleet.straggler]
+    named = fleet.stragglers or ((fleet.straggler,) if fleet.straggler else ())
+    rows = [row for row in fleet.skew if row.latest_rank not in named]
     wait = sum(row.wait_s for row in rows)
     if step_s > 0 and wait >= NOTABLE * step_s:
         worst = max(rows, key=lambda row: row.wait_s)
@@ -111,6 +122,11 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
 
 def _format_signed_s(value: float) -> str:
     return f"{'+' if value >= 0 else '-'}{format_seconds(abs(value))}"
+
+
+def _list_labels(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    return ", ".join(labels[:_MOST_NAMED]) + more
 
 
 def _format_span(values: list[float]) -> str:

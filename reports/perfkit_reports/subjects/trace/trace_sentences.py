@@ -194,7 +194,8 @@ def describe_fleet(job: Fleet) -> list[str]:
     if job.straggler:
         late = next((row.late_s for row in job.ranks if row.label == job.straggler), None)
         by = "" if late is None else f", {units.format_seconds(late)} per step after the first rank"
-        lines.append(f"Straggler: {job.straggler}{by}.")
+        also = f"; {format_plural(len(job.stragglers) - 1, 'other rank')} late with it" if job.stragglers else ""
+        lines.append(f"Straggler: {job.straggler}{by}{also}.")
     if job.step_spread is not None:
         lines.append(f"Rank step times differ by {units.format_percent(job.step_spread)}.")
     return lines + [format_sentence(note.text) for note in job.notes]

@@ -79,6 +79,20 @@ def test_a_straggler_is_named_with_what_it_costs() -> None:
     assert "500 ms" in finding.evidence
 
 
+def test_ranks_that_are_late_together_are_named_together_with_what_each_mending_saves() -> None:
+    ranks = [rank(0, 0.0), rank(1, 0.21, 0.7), rank(2, 0.2, 0.7), rank(3, 0.01)]
+    ranks[1] = msgspec.structs.replace(ranks[1], caused_s=0.012)
+    job = msgspec.structs.replace(
+        fleet("rank 1", *ranks, waits=skew(0.1, "rank 2")), stragglers=("rank 1", "rank 2"), stragglers_saved_s=0.195
+    )
+    (finding,) = collect_trace_findings((rank_trace(),), job, None)
+    assert (finding.id, finding.variant, finding.gain_s) == ("ranks.straggler", "rank 1", 0.195)
+    expected = {"late_s": 0.21, "compute_s": 0.7, "alone_s": 0.012, "together_s": 0.195, "stragglers": 2}
+    assert finding.figures == expected
+    assert "rank 2" in finding.title
+    assert "12.0 ms" in finding.evidence
+
+
 def test_a_straggler_whose_device_idles_waits_for_its_cpu() -> None:
     ranks = [msgspec.structs.replace(rank(number, 0.01), idle_s=0.05) for number in range(3)]
     busy = fleet("rank 3", *ranks, msgspec.structs.replace(rank(3, 0.2), idle_s=0.1))

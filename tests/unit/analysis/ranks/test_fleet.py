@@ -105,6 +105,43 @@ def test_who_waits_and_who_is_last_step_by_step() -> None:
     ]  # fmt: skip
 
 
+def test_one_late_rank_saves_the_time_until_the_next_and_all_save_the_time_until_the_others() -> None:
+    """Ranks 1 and 3 come 36 and 37.5 ms late to the first of two collectives, rank 2 1 ms to the second."""
+    begins = [[10, 60], [46, 60], [10, 61], [47.5, 60]]
+    ends = [50 * MS, 64 * MS]
+    job = [
+        (rank(number), came([round(begin * MS) for begin in mine], ends, steps=[1, 1]))
+        for number, mine in enumerate(begins)
+    ]
+    fleet = reduced(*job)
+    assert (fleet.straggler, fleet.stragglers) == ("rank 3", ("rank 3", "rank 1"))
+    assert [row.caused_s for row in fleet.ranks] == pytest.approx([0.0, 0.0, 1e-3, 1.5e-3])
+    assert fleet.stragglers_saved_s == pytest.approx(37.5e-3)
+    alone = reduced(*job[1:3], job[0])  # without rank 3
+    assert (alone.straggler, alone.stragglers, alone.stragglers_saved_s) == ("rank 1", (), None)
+
+
+def test_ranks_that_come_last_by_turns_are_the_stragglers_if_they_come_late_together() -> None:
+    steps = range(6)
+    begins = {0: [0] * 6, 1: [30 + number % 2 * 5 for number in steps], 2: [32] * 6, 3: [0] * 6}
+    fleet = reduced(
+        *(
+            (
+                rank(number),
+                came(
+                    [(100 * step + late) * MS for step, late in enumerate(mine)],
+                    [(100 * step + 40) * MS for step in steps],
+                    steps=list(steps),
+                ),
+            )
+            for number, mine in begins.items()
+        )
+    )
+    assert [row.last_share for row in fleet.ranks] == [0.0, 0.5, 0.5, 0.0]
+    assert (fleet.straggler, fleet.stragglers) == ("rank 1", ("rank 1", "rank 2"))
+    assert fleet.stragglers_saved_s == pytest.approx((3 * 35e-3 + 3 * 32e-3) / 6)
+
+
 def test_where_two_come_last_at_once_neither_is_the_last() -> None:
     ends = [14 * MS, 27 * MS]
     begins = [[10 * MS, 20 * MS], [12 * MS, 20 * MS], [12 * MS, 21 * MS]]

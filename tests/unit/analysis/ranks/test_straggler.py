@@ -3,7 +3,7 @@ import pytest
 
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.ranks.step_lateness import StepLateness
-from perfkit.analysis.ranks.straggler import find_straggler
+from perfkit.analysis.ranks.straggler import find_late_ranks, find_straggler
 
 
 def find(*late_ms: list[float]) -> str:
@@ -52,3 +52,29 @@ def test_a_rank_that_is_late_in_every_step_is_the_straggler_and_one_that_hardly_
 
 def test_one_long_delay_is_none() -> None:
     assert find([40.0, 0.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0], [0.0, 0.0, 5.0, 0.0], [0.0, 0.0, 0.0, 5.0]) == ""
+
+
+def find_late(*late_ms: list[float], wait_ms: list[list[float]] | None = None) -> list[int]:
+    late = np.asarray(late_ms) / 1e3
+    waits = np.zeros_like(late) if wait_ms is None else np.asarray(wait_ms) / 1e3
+    return find_late_ranks(0.05, StepLateness(np.arange(late.shape[1]), late, waits))
+
+
+def test_ranks_that_are_half_as_late_as_the_latest_are_late_with_it() -> None:
+    assert find_late([0.0] * 3, [9.0, 8.0, 9.0], [0.1] * 3, [7.0, 9.5, 7.0]) == [1, 3]
+    assert find_late([0.0] * 3, [3.9] * 3, [0.1] * 3, [8.0] * 3) == [3]
+    assert find_late([0.0] * 3, [9.0] * 3, [8.0] * 3) == [1, 2]
+
+
+def test_most_ranks_are_not_late_nor_are_any_by_a_hair_or_by_turns() -> None:
+    assert find_late([0.0] * 3, [9.0] * 3, [8.0] * 3, [8.5] * 3) == []
+    assert find_late([0.0] * 3, [0.4] * 3, [0.3] * 3) == []
+    assert find_late([9.0, 0.0, 9.0], [0.0, 9.0, 9.0], [9.0, 9.0, 0.0]) == []
+    assert find_late([0.0] * 3) == []
+
+
+def test_a_rank_that_comes_late_because_it_waited_elsewhere_is_not_named() -> None:
+    late = [[0.0] * 4, [16.0] * 4, [8.0] * 4, [0.0] * 4]
+    waits = [[8.0] * 4, [0.0] * 4, [8.0] * 4, [0.0] * 4]
+    assert find_late(*late) == [1, 2]
+    assert find_late(*late, wait_ms=waits) == []

@@ -10,9 +10,10 @@ from perfkit.core.units import format_percent
 STRAGGLER = FindingKind(
     "ranks.straggler",
     GAIN,
-    f"A rank reaches collectives at least {format_percent(NOTABLE, 0)} of the step after the first rank.",
+    f"A rank, or several together, reach collectives at least {format_percent(NOTABLE, 0)} of the step after the first "
+    "rank.",
     "Give every rank equal work; if it already has, check its clocks, temperature and neighbors.",
-    "The delay of that rank, part of the exposed communication.",
+    "The time that all others wait for it alone, or for all that are named; part of the exposed communication.",
 )
 WAITING = FindingKind(
     "ranks.waiting",
