@@ -23,6 +23,7 @@ from perfkit.analysis.model.launches import (
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
+from perfkit.analysis.model.sharding import GradientReductions, ParameterGathers
 from perfkit.analysis.model.step import (
     OUTSIDE,
     REST,
@@ -106,7 +107,8 @@ class CollectiveRow(Struct):
     bus bandwidth; None where the size or the number of ranks is unknown.
 
     `seconds` are summed over calls, which may overlap, on all devices. `wall_s` is the time with any of them running on
-    the critical device. `exposed_s` of it is not overlapped with compute. `all_calls` and `all_s` (summed) cover the
+    the critical device. `exposed_s` of it is not overlapped with compute. `of_gradients`: DDP or FSDP reduces gradients
+    with them. `all_calls` and `all_s` (summed) cover the
     whole trace, including outside steps.
     """
 
@@ -134,6 +136,7 @@ class CollectiveRow(Struct):
     exposed_transfer_s: float | None = None
     transfer_basis: str = SHORTEST_CALL
     hosts: str = ""
+    of_gradients: bool = False
 
     @property
     def waiting_s(self) -> float | None:
@@ -220,6 +223,7 @@ class RankTrace(Struct):
         unknown_work_reason: the reason that no event is known to be work, empty otherwise: no time can be saved then.
             `foreign_content`: what such a file is of (a compiler's, a browser's), where its writer is known.
         optimizers: the classes of the optimizers whose steps it shows.
+        reductions, gathers: what DDP and FSDP reduce and gather; None where the trace does not show it.
         gemms, attentions: GEMMs and fused attention of the steps by the sizes of their calls, ranked by potential
             savings.
         lost_kernels: kernels launched in the steps but missing from the trace; None where unknown. Where it matters,
@@ -314,6 +318,8 @@ class RankTrace(Struct):
     device_load: DeviceLoad | None = None
     queues: tuple[StreamQueue, ...] = ()
     queue_series: QueueSeries | None = None
+    reductions: GradientReductions | None = None
+    gathers: ParameterGathers | None = None
 
     @property
     def is_work_known(self) -> bool:

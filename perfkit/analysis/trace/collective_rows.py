@@ -1,5 +1,7 @@
 """Collectives: messages, bandwidth, and exposed time."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from perfkit.analysis.model.trace import CollectiveRow
@@ -13,23 +15,30 @@ from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.cost.calls.collective import CollectiveType as CollectiveKind
 from perfkit.cost.calls.collective import Message, classify_collective, parse_kernel_ranks
 from perfkit.devices.links.rates import has_several_links
-from perfkit.trace.model import NONE, Category, CollectiveRecord
+from perfkit.trace.model import NONE, CollectiveRecord
 
 # Name, group, dtype and message bytes: equal collectives.
 MessageKey = tuple[str, str, str, int | None]
 
 
 def build_collective_rows(
-    pieces: WorkItems, exchanged: CollectiveMessages, parts: int, roofs: Roofs, device: int
+    pieces: WorkItems,
+    exchanged: CollectiveMessages,
+    asked: Ints,
+    reduced: Collection[int],
+    parts: int,
+    roofs: Roofs,
+    device: int,
 ) -> tuple[CollectiveRow, ...]:
     """Equal collectives together, those that take longest within the windows first.
 
     Args:
         exchanged: what the pieces exchanged.
+        asked: for each piece the row of the op that requested it.
+        reduced: messages of `exchanged` that reduce gradients.
         parts: the number of steps, 1 for none.
         device: the critical one, whose wall time and exposed time they have.
     """
-    asked = _find_requesting_ops(pieces)
     calling = np.isin(np.arange(len(pieces)), asked[asked != NONE])
     rows = np.flatnonzero(pieces.is_kind(WorkKind.COMMUNICATION) & ~calling)
     which = exchanged.which
@@ -91,30 +100,11 @@ def build_collective_rows(
                 exposed_transfer_s=None
                 if timed is None
                 else min(int(np.minimum(exposed_each, least_ns).sum()), int(exposed_ns[index])) / 1e9 / parts,
+                of_gradients=number in reduced,
                 hosts=locate_group(() if about is None else about.ranks, ranks, pieces.ops.trace),
             )
         )
     return tuple(sorted(table, key=lambda row: (-row.seconds, -row.all_s)))
-
-
-def _find_requesting_ops(pieces: WorkItems) -> Ints:
-    """For each collective run on the CPU, the row of the op that requested it, NONE for all else.
-
-    A backend's thread runs the latest op before it that no other collective was found to run. That op's own time is for
-    handing over, and for copying inputs.
-    """
-    asked = np.full(len(pieces), NONE, np.int64)
-    if pieces.on_device:
-        return asked
-    exchanging = np.flatnonzero(pieces.is_kind(WorkKind.COMMUNICATION))
-    runs = pieces.ops.trace.category[pieces.event[exchanging]] == Category.RANGE
-    waiting: list[int] = []
-    for row, ran in zip(exchanging.tolist(), runs.tolist(), strict=True):  # in the order of their begin
-        if not ran:
-            waiting.append(row)
-        elif waiting:
-            asked[row] = waiting.pop()
-    return asked
 
 
 def _name_requested_calls(pieces: WorkItems, asked: Ints, kind: CollectiveKind | None) -> str:

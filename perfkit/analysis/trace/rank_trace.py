@@ -40,7 +40,13 @@ from perfkit.analysis.trace.time.unknown_events import explain_missing_work, exp
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
+from perfkit.analysis.trace.work.collective_messages import find_requesting_ops
 from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns
+from perfkit.analysis.trace.work.gradient_reductions import (
+    find_reduced_messages,
+    measure_gradient_reductions,
+    measure_parameter_gathers,
+)
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
@@ -153,6 +159,8 @@ def analyze_with_details(
     exposed = measure_exposed_ns(work, main)
     copied = work.is_kind(WorkKind.COPY) & engine.within
     causes = engine.idle
+    asked = find_requesting_ops(work)
+    reduced = find_reduced_messages(work, engine.exchanged, asked)
     some_lost = engine.lost is not None and engine.lost.matters
     gemms, attentions = build_product_rows(
         engine, [one.units or get_units(its_name) for one, its_name in zip(devices, names, strict=True)]
@@ -204,7 +212,9 @@ def analyze_with_details(
         ops=op_rows.rows,
         modules=build_module_rows(engine.by_op, step_s),
         phases=build_phase_rows(engine.by_op, step_s),
-        collectives=build_collective_rows(work, engine.exchanged, parts, roofs, main),
+        collectives=build_collective_rows(work, engine.exchanged, asked, reduced, parts, roofs, main),
+        reductions=measure_gradient_reductions(work, engine.exchanged, asked, reduced),
+        gathers=measure_parameter_gathers(work, engine.exchanged, asked),
         copies=build_copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_measure_recompute(work, engine.costs),
         mfu=multiplied.mfu,

@@ -34,6 +34,9 @@ BUS_SHARE = 0.5
 LARGE_MESSAGE_BYTES = 16 * 2**20  # nccl-tests reach a link's rate from about here on
 SMALL_MESSAGE_BYTES = 2**20  # below it a collective's latency outweighs its transfer
 
+# Of all parameters that FSDP2 gathers: with more in one gather, sharding keeps almost no memory free.
+WHOLE_GATHER = 0.9
+
 # Memory traffic of indexed updates below this share of the roof: colliding atomics, or rows too short to coalesce.
 INDEXED_EFFICIENCY = 0.3
 

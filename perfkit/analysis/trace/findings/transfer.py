@@ -12,6 +12,7 @@ from perfkit.analysis.model.trace import (
     CollectiveRow,
     CopyRow,
 )
+from perfkit.analysis.trace.findings.collective_advice import LARGER_BLOCKS, advise_on_collectives
 from perfkit.analysis.trace.findings.remedies import (
     COPY_SOONER,
     LARGER_MESSAGES,
@@ -54,11 +55,7 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
             else ""
         )
         + f"; most in {_list_collectives(rows)}; {format_percent(hidden, 0)} of communication is overlapped",
-        _choose_advice(
-            sorted(rows, key=lambda row: row.exposed_waiting_s - row.exposed_s), trains=view.trains is not False
-        )
-        if view.trace.framework == TORCH
-        else view.advise(OVERLAP_COLLECTIVES),
+        advise_on_collectives(view) if view.trace.framework == TORCH else view.advise(OVERLAP_COLLECTIVES),
         transfer,
         basis="waiting for other ranks is not gained" if arrivals else _MAY_WAIT,
         most_s=_sum_transfers(rows),
@@ -123,44 +120,6 @@ def _sum_transfers(rows: list[CollectiveRow]) -> float:
 _MESSAGES = (CollectiveType.SEND, CollectiveType.RECEIVE)
 _MAY_WAIT = "the shortest of equal calls bounds the transfer; it may include waiting for a straggler"
 _NOTHING = 1e-9  # times are whole nanoseconds: smaller sums are rounding errors
-
-
-def _choose_advice(rows: list[CollectiveRow], *, trains: bool) -> str:
-    """The advice for the kind of collective that is exposed most."""
-    first = rows[0].name.lower().replace("_", "") if rows else ""
-    hiding, otherwise = (_HIDING, _HIDE_GRADIENTS) if trains else (_HIDING_IN_FORWARD, _HIDE_SUMS)
-    return next((text for words, text in (*hiding, *_HIDING_ALWAYS) if any(word in first for word in words)), otherwise)
-
-
-_HIDE_SUMS = (
-    "Split the model over fewer ranks, or halve the batch and compute one half while the other half communicates "
-    "(async_op=True): without a backward pass these are sums of a tensor-parallel model, not gradients."
-)
-_HIDING_IN_FORWARD = (
-    (
-        ("allgather", "reducescatter"),
-        "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch), shard larger blocks, or keep gathered "
-        "parameters (reshard_after_forward=False).",
-    ),
-)
-_HIDE_GRADIENTS = (
-    "Tune the buckets with DistributedDataParallel(bucket_cap_mb=..., gradient_as_bucket_view=True), compress them "
-    "with bf16_compress_hook, or accumulate under no_sync()."
-)
-_HIDING = (
-    (
-        ("allgather", "reducescatter"),
-        "Prefetch earlier (FSDPModule.set_modules_to_forward_prefetch, set_modules_to_backward_prefetch), shard "
-        "larger blocks, keep gathered parameters (reshard_after_forward=False), or accumulate more microbatches.",
-    ),
-)
-_HIDING_ALWAYS = (
-    (
-        ("alltoall", "sendrecv", "send", "recv"),
-        "Start exchanges early with async_op=True and overlap independent compute, such as another microbatch; send in "
-        "bf16.",
-    ),
-)
 
 
 _ON_DEVICE = {
@@ -242,7 +201,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         "comm.small_messages",
         f"{sum(row.calls for row in rows):,.0f} collectives under {SMALL_MESSAGE_BYTES >> 20} MiB",
         f"exposed for {view.show_time(exposed)}: {_list_collectives(rows)}",
-        view.advise(LARGER_MESSAGES),
+        view.advise(LARGER_MESSAGES) if view.trace.gathers is None else LARGER_BLOCKS,
         exposed,
         basis="upper bound: assumes that one combined message is free"
         + ("" if all(row.transfer_basis == LAST_ARRIVAL for row in rows) else f"; {_MAY_WAIT}"),

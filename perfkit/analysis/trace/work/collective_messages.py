@@ -89,6 +89,26 @@ def _find_nearest(ops: Ops, row: Ints, value: Ints) -> Ints:
     return nearest
 
 
+def find_requesting_ops(pieces: WorkItems) -> Ints:
+    """For each collective run on the CPU, the row of the op that requested it, NONE for all else.
+
+    A backend's thread runs the latest op before it that no other collective was found to run. That op's own time is for
+    handing over, and for copying inputs.
+    """
+    asked = np.full(len(pieces), NONE, np.int64)
+    if pieces.on_device:
+        return asked
+    exchanging = np.flatnonzero(pieces.is_kind(WorkKind.COMMUNICATION))
+    runs = pieces.ops.trace.category[pieces.event[exchanging]] == Category.RANGE
+    waiting: list[int] = []
+    for row, ran in zip(exchanging.tolist(), runs.tolist(), strict=True):  # in the order of their begin
+        if not ran:
+            waiting.append(row)
+        elif waiting:
+            asked[row] = waiting.pop()
+    return asked
+
+
 def collect_messages(pieces: WorkItems) -> CollectiveMessages:
     """Collect the messages of all collectives."""
     trace, ops = pieces.ops.trace, pieces.ops

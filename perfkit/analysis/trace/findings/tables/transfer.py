@@ -1,13 +1,14 @@
 """Rules about communication and copies."""
 
-from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
-from perfkit.analysis.trace.findings import transfer
+from perfkit.analysis.findings.rule import GAIN, WARNING, About, FindingKind, Rule
+from perfkit.analysis.trace.findings import sharding, transfer
 from perfkit.analysis.trace.findings.trace_thresholds import (
     BUS_SHARE,
     COMMON,
     LARGE_MESSAGE_BYTES,
     NOTABLE,
     SMALL_MESSAGE_BYTES,
+    WHOLE_GATHER,
 )
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.core.units import format_percent
@@ -19,7 +20,7 @@ EXPOSED = FindingKind(
     GAIN,
     f"Communication that no compute overlaps takes {_LEAST} of the step.",
     "Overlap it with `bucket_cap_mb` and `gradient_as_bucket_view` of DDP, prefetching of FSDP or `async_op=True`, or "
-    "accumulate more microbatches.",
+    "reduce gradients once for several microbatches.",
     "The exposed time, without what is known to be waiting for other ranks.",
 )
 BUBBLE = FindingKind(
@@ -52,6 +53,20 @@ SMALL_MESSAGES = FindingKind(
     "Combine them: larger buckets, or one `all_reduce` of stacked tensors.",
     "Their exposed transfers, without waiting.",
 )
+ACCUMULATION = FindingKind(
+    "comm.accumulation",
+    GAIN,
+    f"DDP or FSDP reduces gradients in several backward passes of an optimizer step, exposed for {_LEAST} of the step.",
+    "Reduce them in the last microbatch alone: `no_sync()` around forward and backward (DDP), "
+    "`set_requires_gradient_sync(False)` (FSDP2).",
+    "The exposed transfers of all reductions but one.",
+)
+ROOT_ONLY = FindingKind(
+    "shard.whole_gather",
+    WARNING,
+    f"One all-gather of FSDP2 has at least {format_percent(WHOLE_GATHER, 0)} of all parameters.",
+    "Call `fully_shard()` on each block before the root.",
+)
 PAGEABLE = FindingKind(
     "copy.pageable",
     GAIN,
@@ -73,6 +88,8 @@ RULES = (
     Rule(transfer.find_waiting, TraceView, About.STEP, (BUBBLE, WAITING)),
     Rule(transfer.find_slow_link, TraceView, About.STEP, (SLOW_LINK,)),
     Rule(transfer.find_small_messages, TraceView, About.STEP, (SMALL_MESSAGES,)),
+    Rule(sharding.find_reductions_of_microbatches, TraceView, About.STEP, (ACCUMULATION,)),
+    Rule(sharding.find_whole_gather, TraceView, About.STEP, (ROOT_ONLY,)),
     Rule(transfer.find_pageable_copies, TraceView, About.STEP, (PAGEABLE,)),
     Rule(transfer.find_exposed_copies, TraceView, About.STEP, (COPIES,)),
 )
