@@ -177,6 +177,15 @@ class CollectiveVolume(Struct):
     hidden_share: float | None
 
 
+class RankDifference(Struct):
+    """A key of the environment in which ranks of a job differ: its `values`, that of most ranks first, and the labels
+    of the `ranks` of each."""
+
+    key: str
+    values: tuple[str, ...]
+    ranks: tuple[tuple[str, ...], ...]
+
+
 class Fleet(Struct):
     """Several ranks of one job: the stragglers and their delays. `notes` name ranks that are missing or differ.
 
@@ -197,3 +206,4 @@ class Fleet(Struct):
     job: str = ""
     stragglers: tuple[str, ...] = ()
     stragglers_saved_s: float | None = None
+    differences: tuple[RankDifference, ...] = ()

@@ -12,7 +12,7 @@ from perfkit.analysis.model.estimate import (
     Provenance,
 )
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, Pipeline, StepGrid, TimedRank
+from perfkit.analysis.model.fleet import CollectiveVolume, Fleet, Pipeline, RankDifference, StepGrid, TimedRank
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.prediction import Prediction
@@ -120,9 +120,10 @@ class Variant(Struct):
     not: such a variant is not compared. `data_wait_share` is the share of data waits in the timed steps of its first
     run, on the rank that waits most; None without a DataLoader. `prediction` is set where a plan of it exists.
     `reason_id` is the stable id of the error behind `reason`, "" without one. `rank_waits` are the locations of the
-    ranks of its first failed run. `ranks` and `steps_by_rank` are the timed steps of several ranks. `fleet` shows from
-    their traces which rank waits for which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are
-    the loads of each layer's experts, over all ranks of its first run.
+    ranks of its first failed run. `ranks` and `steps_by_rank` are the timed steps of several ranks,
+    `rank_differences` what differs between their environments. `fleet` shows from their traces which rank waits for
+    which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are the loads of each layer's experts,
+    over all ranks of its first run.
     """
 
     name: str
@@ -172,6 +173,7 @@ class Variant(Struct):
     prediction: Prediction | None = None
     rank_waits: tuple[RankWait, ...] = ()
     ranks: tuple[TimedRank, ...] = ()
+    rank_differences: tuple[RankDifference, ...] = ()
     steps_by_rank: StepGrid | None = None
     fleet: Fleet | None = None
     volumes: tuple[CollectiveVolume, ...] = ()

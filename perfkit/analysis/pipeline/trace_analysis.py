@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import perfkit
+from perfkit.analysis.compare.rank_environments import compare_traced_ranks
 from perfkit.analysis.difference.difference import compare_traces
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import MOST_FULL, TraceAnalysis
@@ -24,6 +25,7 @@ from perfkit.analysis.pipeline.file_analysis import (
 from perfkit.analysis.pipeline.many_traces import SummaryCollector, analyze_chosen
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.pipeline.trace_results import FullResults, ResultCollector
+from perfkit.analysis.ranks.fleet import ReducedJob
 from perfkit.analysis.ranks.job_notes import describe_jobs, name_jobs
 from perfkit.analysis.ranks.joint_simulation import MOST_RANKS
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
@@ -150,7 +152,8 @@ def summarize_all(
 
 def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, command: str) -> TraceAnalysis:
     """Build the report data of traces; `others` are those to compare with, read `like` these."""
-    analyzed, warnings, reduced = full.traces, list(full.warnings), full.jobs
+    analyzed, warnings = full.traces, list(full.warnings)
+    reduced = [_add_differences(job, analyzed) for job in full.jobs]
     files = [path for job in reduced for path in job.paths]
     fleets = [job.fleet for job in reduced if job.fleet is not None]
     if len(reduced) > 1:
@@ -182,6 +185,14 @@ def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, com
         warnings=tuple(dict.fromkeys(warnings)),
         files_digest=compute_digest(files) if len(files) > len(full.traces) else "",
     )
+
+
+def _add_differences(job: ReducedJob, traces: Sequence[RankTrace]) -> ReducedJob:
+    """The job with what differs between the devices and versions of its ranks."""
+    if job.fleet is None:
+        return job
+    mine = [trace for trace in traces if trace.file_info.path in set(job.paths)]
+    return job._replace(fleet=replace(job.fleet, differences=compare_traced_ranks(mine)))
 
 
 def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -> RankTrace:

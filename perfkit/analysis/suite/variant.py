@@ -5,6 +5,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from perfkit.analysis.compare.rank_environments import compare_rank_environments
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, CollectiveVolume, StepGrid, TimedRank
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
@@ -199,6 +200,9 @@ def build_variant(
         data_wait_share=max((record.facts[WAIT] for record in records if WAIT in record.facts), default=None),
         prediction=prediction,
         ranks=summarize_timed_ranks(runs),
+        rank_differences=compare_rank_environments(
+            {f"rank {record.rank}": record.environment for record in records if record.environment is not None}
+        ),
         steps_by_rank=build_timed_grid(runs),
         fleet=passes.fleet,
         volumes=compute_volumes(runs, passes.trace) if runs.world_size > 1 else (),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.exceeded_ceilings import describe_exceeded_ceilings
+from perfkit.analysis.findings.rank_differences import describe_rank_differences
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
@@ -61,6 +62,24 @@ def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
                 f"{format_seconds(slow[2])} on {_format_time(slow[3])}; 95 % intervals do not overlap",
                 action="Compare speed-ups, not absolute times: step times, throughput and cost depend on the session.",
                 figures={"fast_s": quick[2], "slow_s": slow[2]},
+            )
+
+
+def find_rank_differences(suite: SuiteView) -> Iterator[Finding]:
+    """Ranks in other environments than most, once for the variants that share them."""
+    seen = set()
+    for variant in suite.variants:
+        if variant.rank_differences and variant.rank_differences not in seen:
+            seen.add(variant.rank_differences)
+            words = describe_rank_differences(variant.rank_differences)
+            yield Finding(
+                id="ranks.environments",
+                severity="warning",
+                title=words.title,
+                variant=variant.name,
+                evidence=words.evidence,
+                action=words.action,
+                figures=words.figures,
             )
 
 

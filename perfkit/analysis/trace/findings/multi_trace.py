@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from perfkit.analysis.findings.rank_differences import describe_rank_differences
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
@@ -92,6 +93,21 @@ def find_rank_waiting(fleet: Fleet) -> Iterator[Finding]:
             gain_s=wait,
             not_simulated_reason=_NOT_SIMULATED,
             figures={"wait_s": wait, "most_s": worst.wait_s, "worst_s": worst.worst_wait_s},
+        )
+
+
+def find_rank_differences(fleet: Fleet) -> Iterator[Finding]:
+    """Ranks whose traces name other devices or versions than most."""
+    if fleet.differences:
+        words = describe_rank_differences(fleet.differences)
+        yield Finding(
+            id="ranks.environments",
+            severity="warning",
+            title=words.title,
+            variant=fleet.job,
+            evidence=words.evidence,
+            action=words.action,
+            figures=words.figures,
         )
 
 

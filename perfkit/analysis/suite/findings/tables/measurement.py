@@ -4,6 +4,7 @@ from perfkit.analysis.findings.rule import NOTE, About, FindingKind, Rule
 from perfkit.analysis.suite.findings import measurement
 from perfkit.analysis.suite.findings.suite_view import SuiteView
 from perfkit.analysis.trace.findings.tables.limits import EXCEEDED_CEILINGS
+from perfkit.analysis.trace.findings.tables.multi_trace import RANK_DIFFERENCES
 
 INCONCLUSIVE = FindingKind(
     "comparison.inconclusive",
@@ -33,6 +34,7 @@ UNMODELED_OPS = FindingKind(
 RULES = (
     Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
     Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
+    Rule(measurement.find_rank_differences, SuiteView, About.LIMIT, (RANK_DIFFERENCES,)),
     Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT, (EXCEEDED_CEILINGS,)),
     Rule(measurement.find_uncertain_ceilings, SuiteView, About.LIMIT, (UNCERTAIN_CEILINGS,)),
     Rule(measurement.find_unmodeled_ops, SuiteView, About.LIMIT, (UNMODELED_OPS,)),

@@ -22,6 +22,12 @@ WAITING = FindingKind(
     "Balance what varies from step to step: sequence lengths, data loading, garbage collection.",
     "The mean waiting time, part of the exposed communication.",
 )
+RANK_DIFFERENCES = FindingKind(
+    "ranks.environments",
+    WARNING,
+    "Ranks of a job have other versions, devices, threads or variables than most.",
+    "Install the same versions and export the same variables on all hosts; give all ranks equal devices.",
+)
 SLOWER = FindingKind(
     "step.slower",
     WARNING,
@@ -38,5 +44,6 @@ FASTER = FindingKind(
 RULES = (
     Rule(multi_trace.find_straggler, Fleet, About.STEP, (STRAGGLER,)),
     Rule(multi_trace.find_rank_waiting, Fleet, About.STEP, (WAITING,)),
+    Rule(multi_trace.find_rank_differences, Fleet, About.LIMIT, (RANK_DIFFERENCES,)),
     Rule(multi_trace.find_step_change, TraceDifference, About.STEP, (SLOWER, FASTER)),
 )
