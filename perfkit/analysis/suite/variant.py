@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfkit.analysis.compare.rank_environments import compare_rank_environments
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, CollectiveVolume, StepGrid, TimedRank
@@ -21,6 +22,8 @@ from perfkit.cost.calls.collective import CollectiveType, classify_collective
 from perfkit.store.stacks import SampledStacks, read_stacks
 from perfkit.store.suite_reader import StoredRun
 
+_FACTORS = "bytes_of_factors"
+
 
 def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
     """A row for each kind of collective that the first rank asked for, or that its trace shows."""
@@ -32,9 +35,25 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
     volumes = []
     for kind in CollectiveType:
         asked, least = (facts.get(f"collective_{what}:{kind}") for what in ("bytes", "volume"))
-        if asked or kind in rows:
-            volumes.append(_build_volume(kind, asked, least, rows.get(kind, [])))
+        if not asked and kind not in rows:
+            continue
+        volume = _build_volume(kind, asked, least, rows.get(kind, []))
+        volumes.append(_add_factors(volume, facts.get(_FACTORS)) if kind is CollectiveType.ALL_REDUCE else volume)
     return tuple(volumes)
+
+
+def _add_factors(volume: CollectiveVolume, sent: float | None) -> CollectiveVolume:
+    """The all-reduces with what PowerSGD sent: gloo's threads start those of its factors, which neither perfkit nor the
+    profiler sees."""
+    if not sent or not volume.message_bytes or volume.message_bytes >= sent:
+        return volume
+    least = volume.theoretical_bytes
+    return replace(
+        volume,
+        message_bytes=sent,
+        theoretical_bytes=None if least is None else least * sent / volume.message_bytes,
+        traced_bytes=None,
+    )
 
 
 def _get_asked_kind(row: CollectiveRow) -> str:

@@ -105,6 +105,24 @@ def test_hundreds_of_ranks_are_thinned_and_keep_the_slow_one(tmp_path: Path) -> 
     assert grid.worst_rank[STEP][38] == ("rank 77",) * 6
 
 
+@pytest.mark.parametrize(("seen", "traced"), [(600.0, None), (9000.0, 900.0)])
+def test_factors_that_a_backends_threads_send_are_counted(tmp_path: Path, seen: float, traced: float | None) -> None:
+    """Three ranks: what is sent of 9,000 bytes of factors and whole gradients is seen in part, or all."""
+    facts = {
+        "collective_bytes:all-reduce": seen,
+        "collective_volume:all-reduce": seen * 4 / 3,
+        "bytes_of_factors": 9000.0,
+    }
+    trace = rank_trace(
+        collectives=(collective("gloo:all_reduce", 0.005, calls=1.0, kind="all-reduce", volume_bytes=900.0),)
+    )
+    write_suite_file(
+        tmp_path, ["baseline"], [write_run(tmp_path, spec(), 0, [record(facts=facts)], RunResult(status=RunStatus.OK))]
+    )
+    (row,) = compute_volumes(VariantRuns("baseline", read_suite(tmp_path).runs), trace)
+    assert (row.message_bytes, row.theoretical_bytes, row.traced_bytes) == (9000, pytest.approx(12000), traced)
+
+
 def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> None:
     """Gloo reduce-scatters 1,000 bytes by an all-reduce, which carries twice as much; a broadcast is not known."""
     facts = {
