@@ -9,7 +9,9 @@ class GradientReductions(Struct):
     """The reductions of gradients by `wrapper` (`DDP`, `FSDP`, `FSDP2`): medians over optimizer steps.
 
     `passes` are the backward passes of an optimizer step, of which `reducing` reduce gradients. `pass_bytes` are the
-    messages of such a pass, `update_bytes` those of an optimizer step.
+    messages of such a pass, `update_bytes` those of an optimizer step. `calls` are the reductions of such a pass, and
+    `first_share` is when the first of them is requested: 0 at the begin of the pass, 1 with the last, whose bytes are
+    `last_bytes`.
     """
 
     wrapper: str
@@ -17,6 +19,9 @@ class GradientReductions(Struct):
     reducing: float
     pass_bytes: float
     update_bytes: float
+    calls: float = 0.0
+    first_share: float = 0.0
+    last_bytes: float = 0.0
 
 
 class ParameterGathers(Struct):

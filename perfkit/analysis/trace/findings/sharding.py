@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.change import Change, Takes
 from perfkit.analysis.findings.rule import RuleResult
+from perfkit.analysis.model.sharding import DDP
 from perfkit.analysis.model.trace import LAST_ARRIVAL
 from perfkit.analysis.trace.findings.collective_advice import (
     SHARD_BLOCKS,
@@ -11,7 +12,9 @@ from perfkit.analysis.trace.findings.collective_advice import (
     is_gathered_whole,
     is_reduced_each_microbatch,
 )
+from perfkit.analysis.trace.findings.trace_thresholds import LATE_BUCKETS
 from perfkit.analysis.trace.findings.trace_view import COMMUNICATION, TraceView
+from perfkit.analysis.trace.findings.transfer import measure_exposed_transfers, sum_transfers
 from perfkit.core.units import format_bytes, format_percent
 
 
@@ -22,8 +25,7 @@ def find_reductions_of_microbatches(view: TraceView) -> Iterator[RuleResult]:
         return
     rows = [row for row in view.trace.collectives if row.of_gradients and row.seconds]
     spared = 1 - 1 / reductions.reducing
-    transfers = {id(row): row.seconds if row.transfer_s is None else row.transfer_s for row in rows}
-    exposed = sum(row.exposed_s - row.exposed_waiting_s for row in rows)
+    exposed = measure_exposed_transfers(view, rows)
     known = all(row.transfer_basis == LAST_ARRIVAL for row in rows)
     yield view.build_gain(
         "comm.accumulation",
@@ -35,15 +37,45 @@ def find_reductions_of_microbatches(view: TraceView) -> Iterator[RuleResult]:
         spared * exposed,
         basis=f"one of {reductions.reducing:g} reductions stays"
         + ("" if known else "; the shortest of equal calls bounds the transfer, and may include waiting"),
-        most_s=spared * sum(transfers.values()),
+        most_s=spared * sum_transfers(rows),
         scope=(COMMUNICATION,),
-        change=Change(tuple(Takes(row, 1 - spared * transfers[id(row)] / row.seconds) for row in rows)),
+        change=Change(tuple(Takes(row, 1 - spared * sum_transfers([row]) / row.seconds) for row in rows)),
         figures={
             "passes": reductions.passes,
             "reducing": reductions.reducing,
             "pass_bytes": reductions.pass_bytes,
             "update_bytes": reductions.update_bytes,
             "exposed_s": exposed,
+        },
+    )
+
+
+def find_late_buckets(view: TraceView) -> Iterator[RuleResult]:
+    """Buckets of DDP that are all reduced at the end of backward: the first one waits for gradients that come last."""
+    reductions = view.trace.reductions
+    if reductions is None or reductions.wrapper != DDP or reductions.calls < 2:
+        return
+    if reductions.first_share < LATE_BUCKETS or not reductions.pass_bytes:
+        return
+    rows = [row for row in view.trace.collectives if row.of_gradients]
+    exposed = measure_exposed_transfers(view, rows)
+    hideable = 1 - reductions.last_bytes / reductions.pass_bytes
+    yield view.build_gain(
+        "comm.late_buckets",
+        "DDP reduces all buckets at the end of backward",
+        f"the first of {reductions.calls:g} reductions begins after {format_percent(reductions.first_share, 0)} of the "
+        f"time until the last; {view.show_time(exposed)} of {format_bytes(reductions.pass_bytes)} are exposed",
+        "Register modules in the order in which forward uses them, or let DDP rebuild its buckets: static_graph=True, "
+        "or no find_unused_parameters=True.",
+        hideable * exposed,
+        basis="upper bound: all but the last bucket overlap backward",
+        most_s=hideable * sum_transfers(rows),
+        scope=(COMMUNICATION,),
+        figures={
+            "calls": reductions.calls,
+            "first_share": reductions.first_share,
+            "exposed_s": exposed,
+            "last_bytes": reductions.last_bytes,
         },
     )
 

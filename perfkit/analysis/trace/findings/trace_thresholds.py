@@ -34,6 +34,10 @@ BUS_SHARE = 0.5
 LARGE_MESSAGE_BYTES = 16 * 2**20  # nccl-tests reach a link's rate from about here on
 SMALL_MESSAGE_BYTES = 2**20  # below it a collective's latency outweighs its transfer
 
+# Of the time from the begin of backward to the last reduction: a first bucket that is ready so late has gradients that
+# come last. In the order of use DDP's first bucket has 1 MiB of the last layers.
+LATE_BUCKETS = 0.8
+
 # Of all parameters that FSDP2 gathers: with more in one gather, sharding keeps almost no memory free.
 WHOLE_GATHER = 0.9
 

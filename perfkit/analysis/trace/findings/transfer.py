@@ -1,6 +1,6 @@
 """Rules about transfers between devices: collectives and copies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from perfkit.analysis.findings.change import Change, Takes, leave_out, remove_rows
 from perfkit.analysis.findings.rule import RuleResult
@@ -58,7 +58,7 @@ def find_exposed_communication(view: TraceView) -> Iterator[RuleResult]:
         advise_on_collectives(view) if view.trace.framework == TORCH else view.advise(OVERLAP_COLLECTIVES),
         transfer,
         basis="waiting for other ranks is not gained" if arrivals else _MAY_WAIT,
-        most_s=_sum_transfers(rows),
+        most_s=sum_transfers(rows),
         scope=(COMMUNICATION,),
         change=leave_out(TRANSFERS),
         figures={
@@ -112,7 +112,15 @@ def _build_waiting(view: TraceView, kind: str, title: str, rows: list[Collective
     )
 
 
-def _sum_transfers(rows: list[CollectiveRow]) -> float:
+def measure_exposed_transfers(view: TraceView, rows: Iterable[CollectiveRow]) -> float:
+    """The exposed time of some collectives without known waiting, at most that of all: several may run at once."""
+    every = view.trace.collectives
+    whole = view.trace.overlap.exposed_communication_s
+    transfer = whole - min(whole, sum(row.exposed_waiting_s for row in every))
+    return min(transfer, sum(row.exposed_s - row.exposed_waiting_s for row in rows))
+
+
+def sum_transfers(rows: Iterable[CollectiveRow]) -> float:
     """The most that a change of transfers saves: other ranks may show that the replay took waits for transfers."""
     return sum(row.seconds if row.transfer_s is None else row.transfer_s for row in rows)
 
@@ -157,7 +165,7 @@ def find_slow_link(view: TraceView) -> Iterator[RuleResult]:
         _ON_HOST if is_cpu(view.trace.device) else _ON_DEVICE[worst.hosts],
         won,
         basis=f"{doubt}link bandwidth: {worst.ceiling_source}",
-        most_s=_sum_transfers(rows),
+        most_s=sum_transfers(rows),
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, 1 - _compute_link_share(row)) for row in rows)),
         figures={
@@ -191,10 +199,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         if row.message_bytes is not None and row.message_bytes < SMALL_MESSAGE_BYTES and row.calls >= 2
         if row.kind not in (*_MESSAGES, CollectiveType.BARRIER)
     ]
-    # Collectives of several groups may run at once.
-    exposed = min(
-        sum(row.exposed_s - row.exposed_waiting_s for row in rows), view.trace.overlap.exposed_communication_s
-    )
+    exposed = measure_exposed_transfers(view, rows)
     if view.get_share(exposed) < NOTABLE:
         return
     yield view.build_gain(
@@ -205,7 +210,7 @@ def find_small_messages(view: TraceView) -> Iterator[RuleResult]:
         exposed,
         basis="upper bound: assumes that one combined message is free"
         + ("" if all(row.transfer_basis == LAST_ARRIVAL for row in rows) else f"; {_MAY_WAIT}"),
-        most_s=_sum_transfers(rows),
+        most_s=sum_transfers(rows),
         scope=(COMMUNICATION,),
         change=Change(tuple(Takes(row, (row.waiting_s or 0.0) / row.seconds) for row in rows if row.seconds)),
         figures={"exposed_s": exposed, "calls": sum(row.calls for row in rows)},

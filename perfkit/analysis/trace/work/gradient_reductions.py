@@ -97,19 +97,29 @@ def measure_gradient_reductions(
         return None
     rows = _select_reductions(pieces, exchanged, asked)
     rows = rows[np.isin(exchanged.which[rows], list(reduced))]
-    of = _find_passes(passes, _get_request_times(pieces, asked)[rows])
-    size = np.nan_to_num(exchanged.get_message_bytes()[rows])
+    times = _get_request_times(pieces, asked)[rows]
+    of, size = _find_passes(passes, times), np.nan_to_num(exchanged.get_message_bytes()[rows])
     moved = np.bincount(of[of != NONE], size[of != NONE], len(passes.start_ns))
     updates, update = np.unique(passes.update, return_inverse=True)
     largest = np.zeros(len(updates))
     np.maximum.at(largest, update, moved)
     reducing = (moved > _MOST * largest[update]) & (moved > 0)
+    order = np.argsort(times, kind="stable")
+    order = order[of[order] != NONE]
+    order = order[reducing[of[order]]]
+    begun, first, calls = np.unique(of[order], return_index=True, return_counts=True)
+    # Reductions of a pass are neighbors in time: the last one comes before the first of the next pass.
+    first, last = order[first], order[first + calls - 1]
+    elapsed, whole = times[first] - passes.start_ns[begun], times[last] - passes.start_ns[begun]
     return GradientReductions(
         wrapper=wrapper,
         passes=float(np.median(np.bincount(update))),
         reducing=float(np.median(np.bincount(update, reducing, len(updates)))),
         pass_bytes=float(np.median(largest)),
         update_bytes=float(np.median(np.bincount(update, moved, len(updates)))),
+        calls=float(np.median(calls)) if len(calls) else 0.0,
+        first_share=float(np.median(elapsed / np.maximum(whole, 1))) if len(calls) else 0.0,
+        last_bytes=float(np.median(size[last])) if len(calls) else 0.0,
     )
 
 

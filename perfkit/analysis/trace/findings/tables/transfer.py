@@ -6,6 +6,7 @@ from perfkit.analysis.trace.findings.trace_thresholds import (
     BUS_SHARE,
     COMMON,
     LARGE_MESSAGE_BYTES,
+    LATE_BUCKETS,
     NOTABLE,
     SMALL_MESSAGE_BYTES,
     WHOLE_GATHER,
@@ -61,6 +62,15 @@ ACCUMULATION = FindingKind(
     "`set_requires_gradient_sync(False)` (FSDP2).",
     "The exposed transfers of all reductions but one.",
 )
+BUCKETS_AT_END = FindingKind(
+    "comm.late_buckets",
+    GAIN,
+    f"DDP reduces two buckets or more, the first after {format_percent(LATE_BUCKETS, 0)} of the time until the last, "
+    f"exposed for {_LEAST} of the step.",
+    "Register modules in the order of use, or let DDP rebuild its buckets: `static_graph=True`, or no "
+    "`find_unused_parameters=True`.",
+    "The exposed transfers of all buckets but the last.",
+)
 ROOT_ONLY = FindingKind(
     "shard.whole_gather",
     WARNING,
@@ -89,6 +99,7 @@ RULES = (
     Rule(transfer.find_slow_link, TraceView, About.STEP, (SLOW_LINK,)),
     Rule(transfer.find_small_messages, TraceView, About.STEP, (SMALL_MESSAGES,)),
     Rule(sharding.find_reductions_of_microbatches, TraceView, About.STEP, (ACCUMULATION,)),
+    Rule(sharding.find_late_buckets, TraceView, About.STEP, (BUCKETS_AT_END,)),
     Rule(sharding.find_whole_gather, TraceView, About.STEP, (ROOT_ONLY,)),
     Rule(transfer.find_pageable_copies, TraceView, About.STEP, (PAGEABLE,)),
     Rule(transfer.find_exposed_copies, TraceView, About.STEP, (COPIES,)),

@@ -26,6 +26,7 @@ class Program(NamedTuple):
     collective: str = "allreduce"
     gathers: Sequence[tuple[str, int]] = ()
     optimizer: str = "Optimizer.step#AdamW.step"
+    requests: Sequence[float] = (230, 240, 250)  # us since the microbatch began; launched 1 us later
 
 
 def write_program(path: Path, program: Program, updates: int = 3) -> Path:
@@ -71,7 +72,7 @@ def write_program(path: Path, program: Program, updates: int = 3) -> Path:
             if program.gathers:
                 events.append(mark("FSDP::post_backward_reduce", time + 225, 60))
             for place, elements in enumerate(messages):
-                at = time + 230 + 10 * place
+                at = time + program.requests[place]
                 events += communicate(program.collective, elements, at, time + 1310 + 210 * place)
             time += 2000
         events += [mark(program.optimizer, time, 100), op("aten::_foreach_add_", time + 5, 4)]
@@ -171,3 +172,27 @@ def test_fsdp2_that_gathers_the_whole_model_at_once(
     assert finding.figures["share"] == pytest.approx(share)
     assert finding.figures["gather_bytes"] == 4 * groups[-1][1]
     assert finding.figures["groups"] == len(groups)
+
+
+@pytest.mark.parametrize(("requests", "share"), [((280, 285, 290), 81 / 91), ((290, 290, 290), 1.0)])
+def test_buckets_that_ddp_reduces_at_the_end_of_backward(
+    tmp_path: Path, requests: tuple[float, ...], share: float
+) -> None:
+    buckets = (2 * MIB, 4 * MIB, 3 * MIB)
+    finding = find(analyze(tmp_path, Program([buckets], requests=requests)), "comm.late_buckets")
+    assert finding is not None
+    assert finding.figures["calls"] == 3
+    assert finding.figures["first_share"] == pytest.approx(share)
+    assert finding.figures["last_bytes"] == 12 * MIB
+    # Three exposed transfers of 200 us, of which that of the last bucket cannot overlap backward.
+    assert finding.gain_s == pytest.approx(600e-6 * 6 / 9)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "requests"),
+    [(BUCKETS, (230, 290)), ((7 * MIB,), (290,)), ((2 * MIB, 4 * MIB, 3 * MIB), (210, 285, 290))],
+)
+def test_buckets_of_which_the_first_is_ready_early_or_alone_are_in_order(
+    tmp_path: Path, buckets: tuple[int, ...], requests: tuple[float, ...]
+) -> None:
+    assert find(analyze(tmp_path, Program([buckets], requests=requests)), "comm.late_buckets") is None
