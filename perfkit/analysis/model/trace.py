@@ -7,7 +7,7 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 from statistics import median
 
 from perfkit.analysis.model.coverage import Coverage
-from perfkit.analysis.model.fleet import StageActions
+from perfkit.analysis.model.fleet import GradientReductions, ParameterGathers, StageActions
 from perfkit.analysis.model.launches import (
     DeviceLoad,
     DeviceRow,
@@ -23,7 +23,6 @@ from perfkit.analysis.model.launches import (
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary, SimulatedChange
-from perfkit.analysis.model.sharding import GradientReductions, ParameterGathers
 from perfkit.analysis.model.step import (
     OUTSIDE,
     REST,

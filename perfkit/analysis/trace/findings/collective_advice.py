@@ -1,6 +1,6 @@
 """Advice on exposed collectives, by their kind and by the wrapper that asks for them."""
 
-from perfkit.analysis.model.sharding import DDP, FSDP1, FSDP2, GradientReductions, ParameterGathers
+from perfkit.analysis.model.fleet import DDP, FSDP1, FSDP2, GradientReductions, ParameterGathers
 from perfkit.analysis.model.trace import CollectiveRow
 from perfkit.analysis.trace.findings.trace_thresholds import SMALL_MESSAGE_BYTES, WHOLE_GATHER
 from perfkit.analysis.trace.findings.trace_view import TraceView

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.change import Change, Takes
 from perfkit.analysis.findings.rule import RuleResult
-from perfkit.analysis.model.sharding import DDP
+from perfkit.analysis.model.fleet import DDP
 from perfkit.analysis.model.trace import LAST_ARRIVAL
 from perfkit.analysis.trace.findings.collective_advice import (
     SHARD_BLOCKS,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.sharding import DDP, FSDP1, FSDP2, GradientReductions, ParameterGathers
+from perfkit.analysis.model.fleet import DDP, FSDP1, FSDP2, GradientReductions, ParameterGathers
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.core.record import PHASES
