@@ -78,8 +78,8 @@ def write_program(path: Path, program: Program, updates: int = 3) -> Path:
         events += [mark(program.optimizer, time, 100), op("aten::_foreach_add_", time + 5, 4)]
         time += 200
         events.append(mark(f"ProfilerStep#{update}", begin, time - begin))
-    place = {"backend": "nccl", "rank": 0, "world_size": 2}
-    return write_trace(path, events, distributedInfo=place, deviceProperties=[{**H100, "id": 0}])
+    job = {"backend": "nccl", "rank": 0, "world_size": 2}
+    return write_trace(path, events, distributedInfo=job, deviceProperties=[{**H100, "id": 0}])
 
 
 def analyze(path: Path, program: Program) -> TraceAnalysis:
@@ -100,6 +100,7 @@ def test_ddp_that_reduces_each_microbatch_moves_the_gradients_as_often(tmp_path:
     assert finding is not None
     # Two exposed transfers of 200 us in each pass, of which those of one pass stay.
     assert finding.figures["exposed_s"] == pytest.approx(microbatches * 400e-6)
+    assert finding.gain_s is not None
     assert finding.gain_s == pytest.approx((microbatches - 1) * 400e-6)
     assert finding.simulated_s is not None
     assert finding.simulated_s <= finding.gain_s + 1e-9
