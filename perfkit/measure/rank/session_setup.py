@@ -25,6 +25,7 @@ from perfkit.core.record import (
     make_measurement,
 )
 from perfkit.core.spec import RunSpec
+from perfkit.core.texts.error_text import format_first_line
 from perfkit.cost.live_flops import count_flops
 from perfkit.devices.accelerator import get_accelerator, has_own_memory, is_cpu
 from perfkit.instruments.clock import choose_clock
@@ -49,6 +50,9 @@ from perfkit.techniques.compose import compose_techniques
 from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload, cast_model, count_samples, make_model, move_to_device
 from perfkit.workloads.workload_table import check_microbatches, load_workload
+
+# Errors of models on a part of a batch: parts of a graph have nodes that its edges do not name.
+_PART_ERRORS = (AssertionError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8
@@ -106,12 +110,19 @@ def set_up_session(
         parts = math.prod(
             technique.count_batch_parts(samples, joined, mesh.size(technique.dimension)) for technique in techniques
         )
+        batch = move_to_device(first, device)
         try:
-            saved = _measure_reference(spec, state, move_to_device(first, device), recorder, parts)
-        except (RuntimeError, ValueError) as error:  # of a part of a batch as a technique takes it
+            saved = _measure_reference(spec, state, batch, recorder, parts)
+        except _PART_ERRORS as error:
             if reason := explain_refusal(error, techniques):
                 raise UnavailableError(reason, id="skip.step") from error
-            raise
+            if parts == 1 or not _takes_whole_batch(spec, state, batch, recorder):
+                raise
+            raise UnavailableError(
+                f"the model of {workload.name} takes a whole batch, but not 1/{parts:g} of its first dimension: "
+                f"{format_first_line(error)}",
+                id="skip.batch_dimension",
+            ) from error
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 
     report("applying the techniques")
@@ -196,10 +207,10 @@ def _measure_reference(
     """
     workload, model, device = state.workload, state.model, state.device
 
-    size = (count_samples(batch) or 0) / parts  # if it is not a number of samples, techniques are refused
-    microbatch = (
-        batch if parts == 1 or not size.is_integer() else {name: part[: int(size)] for name, part in batch.items()}
-    )
+    samples = count_samples(batch)
+    size = None if samples is None else samples / parts
+    divides = parts != 1 and size is not None and size.is_integer()  # where it does not, techniques are refused
+    microbatch = {name: part[: int(size)] for name, part in batch.items()} if divides and size else batch
 
     def forward(data: Batch) -> torch.Tensor:
         return state.loss(data) if workload.step is None else run_trial_step(state, data)
@@ -235,6 +246,15 @@ def _measure_reference(
     model.zero_grad(set_to_none=True)
     recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
     return saved
+
+
+def _takes_whole_batch(spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder) -> bool:
+    """True if the model takes the batch as it is."""
+    try:
+        _measure_reference(spec, state, batch, recorder)
+    except _PART_ERRORS:
+        return False
+    return True
 
 
 def _subtract_flops(flops: Flops | None, left_out: float) -> Flops | None:

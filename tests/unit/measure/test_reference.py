@@ -14,6 +14,7 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown
 from perfkit.core.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.instruments.recorder import Recorder
+from perfkit.measure.rank import session_setup
 from perfkit.measure.rank.session_setup import _measure_reference, _subtract_flops, set_up_session
 from perfkit.techniques.base.state import World
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
@@ -93,3 +94,58 @@ def test_a_part_of_a_batch_that_the_model_does_not_take_is_the_techniques_refusa
     with pytest.raises(UnavailableError, match=r"^accum .*\bone sample\b") as error:
         set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)
     assert error.value.id == "skip.step"
+
+
+class Graph(nn.Module):
+    """Sums the neighbors of each node; edges are pairs (2, E), or rows (E, 2) of as many edges as nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, nodes: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        source, target = edges if edges.shape[0] == 2 else edges.T
+        nodes = self.layer(nodes)
+        return torch.zeros_like(nodes).index_add(0, target, nodes[source])
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+@pytest.mark.parametrize("steps", [2, 4])
+def test_a_graph_that_cannot_be_split_is_skipped(
+    as_rows: bool, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first dimension is not one of samples; that of (2, E) differs, and half the nodes lack the edges' others."""
+
+    def make_graph(_generator: torch.Generator) -> dict[str, torch.Tensor]:
+        ring = torch.stack([torch.arange(12), torch.arange(12).roll(5)])
+        return {"nodes": torch.ones(12, 3), "edges": ring.T if as_rows else ring}
+
+    graphs = replace(
+        WORKLOAD,
+        name="graphs",
+        build_model=Graph,
+        make_batch=make_graph,
+        loss=lambda model, batch: model(**batch).sum(),
+        blocks=lambda _model: (),
+    )
+    monkeypatch.setattr(session_setup, "load_workload", lambda *_args, **_options: graphs)
+    spec = RunSpec(
+        workload=WorkloadSpec(name="graphs"), techniques=(TechniqueSpec(name="accum", params={"steps": steps}),)
+    )
+    recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
+    with pytest.raises(UnavailableError) as error:
+        set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)
+    assert error.value.id == "skip.batch_dimension"
+
+
+def test_a_model_that_fails_on_any_batch_is_not_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(nn.Linear):
+        def forward(self, _x: torch.Tensor) -> torch.Tensor:
+            raise KeyError("head")
+
+    broken = replace(WORKLOAD, build_model=lambda: Broken(16, 16), blocks=lambda _model: ())
+    monkeypatch.setattr(session_setup, "load_workload", lambda *_args, **_options: broken)
+    spec = RunSpec(workload=WorkloadSpec(name="tiny"), techniques=(TechniqueSpec(name="accum", params={"steps": 2}),))
+    recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
+    with pytest.raises(KeyError):
+        set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)
