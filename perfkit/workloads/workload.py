@@ -144,6 +144,18 @@ def draw_batches(workload: Workload, generator: torch.Generator) -> Iterator[Bat
         yield from batches
 
 
+def check_batch(batch: object, made_by: str) -> Batch:
+    """Return the batch; raise a `UsageError` unless it is a dict of tensors, since user code made it."""
+    example = 'such as {"x": x, "y": y}'
+    if not isinstance(batch, dict):
+        raise UsageError(f"{made_by} returned a {type(batch).__name__}; expected a dict of tensors, {example}")
+    for key, value in batch.items():
+        if not isinstance(value, torch.Tensor):
+            kind = type(value).__name__
+            raise UsageError(f"{made_by}: {key!r} is a {kind}; expected a dict of tensors, {example}")
+    return batch
+
+
 def make_no_batch_error(workload: Workload) -> UsageError:
     """Make the error for a DataLoader that ends before its first batch."""
     return UsageError(f"make_loader of {workload.name}: its DataLoader yields no batch")

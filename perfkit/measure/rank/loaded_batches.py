@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from perfkit.core.errors import UnavailableError
 from perfkit.instruments.batch_calls import count_batch_calls
-from perfkit.measure.rank.loaded_data import cast_batch, check_batch, compute_data_seed, get_shapes
+from perfkit.measure.rank.loaded_data import cast_batch, compute_data_seed, get_shapes
 from perfkit.workloads.loaders import LoaderChanges, build_loader, rebuild_loader, start_epoch
-from perfkit.workloads.workload import Batch, Workload, make_no_batch_error
+from perfkit.workloads.workload import Batch, Workload, check_batch, make_no_batch_error
 
 
 class LoadedBatches:

@@ -6,9 +6,8 @@ from typing import Protocol
 
 import torch
 
-from perfkit.core.errors import UsageError
 from perfkit.instruments.training.tensors import get_address
-from perfkit.workloads.workload import Batch, Workload, count_samples, join_batches, split_batch
+from perfkit.workloads.workload import Batch, Workload, check_batch, count_samples, join_batches, split_batch
 
 POOL_BATCHES = 16
 POOL_BYTES = 256 * 2**20
@@ -142,18 +141,6 @@ def compute_data_seed(seed: int, rank: int, index: int) -> int:
 def cast_batch(batch: Batch, dtype: torch.dtype) -> Batch:
     """The batch with floating-point tensors in the parameters' dtype."""
     return {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
-
-
-def check_batch(batch: object, made_by: str) -> Batch:
-    """Return the batch; raise a `UsageError` unless it is a dict of tensors, since user code made it."""
-    example = 'such as {"x": x, "y": y}'
-    if not isinstance(batch, dict):
-        raise UsageError(f"{made_by} returned a {type(batch).__name__}; expected a dict of tensors, {example}")
-    for key, value in batch.items():
-        if not isinstance(value, torch.Tensor):
-            kind = type(value).__name__
-            raise UsageError(f"{made_by}: {key!r} is a {kind}; expected a dict of tensors, {example}")
-    return batch
 
 
 def get_shapes(batch: Batch) -> tuple[tuple[str, torch.Size], ...]:
