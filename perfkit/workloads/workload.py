@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -129,19 +130,22 @@ def draw_first_batch(workload: Workload, generator: torch.Generator) -> Batch:
 
 
 def draw_batches(workload: Workload, generator: torch.Generator) -> Iterator[Batch]:
-    """Microbatches of the workload without end; those of a DataLoader, which must have one, again and again."""
+    """Microbatches of the workload without end; those of a DataLoader, which must have one, again and again.
+
+    A `UsageError` for anything but dicts of tensors.
+    """
     if workload.make_batch is not None:
         while True:
-            yield workload.make_batch(generator)
+            yield check_batch(workload.make_batch(generator), f"make_batch of {workload.name}")
     assert workload.make_loader is not None
     loader = workload.make_loader(generator)
     while True:
         batches = iter(loader)
-        first: Batch | None = next(batches, None)
+        first = next(batches, None)
         if first is None:
             raise make_no_batch_error(workload)
-        yield first
-        yield from batches
+        for batch in chain((first,), batches):
+            yield check_batch(batch, f"make_loader of {workload.name}")
 
 
 def check_batch(batch: object, made_by: str) -> Batch:

@@ -22,3 +22,15 @@ def test_a_dataloader_without_a_batch_is_refused() -> None:
     workload = replace(build(), make_loader=lambda generator: DataLoader([]))
     with pytest.raises(UsageError, match="DataLoader"):
         draw_first_batch(workload, torch.Generator())
+
+
+@pytest.mark.parametrize("made", [[torch.ones(2)], {"x": [1, 2]}, object()])
+def test_a_batch_that_is_no_dict_of_tensors_is_refused(made: object) -> None:
+    """A graph of another library, before its samples are counted."""
+    from_function = replace(build(), make_loader=None, make_batch=lambda _generator: made)
+    from_loader = replace(
+        build(), make_loader=lambda _generator: DataLoader([0], batch_size=None, collate_fn=lambda _: made)
+    )
+    for workload in (from_function, from_loader):
+        with pytest.raises(UsageError, match=workload.name):
+            draw_first_batch(workload, torch.Generator())
