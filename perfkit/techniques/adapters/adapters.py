@@ -1,7 +1,6 @@
 """Low-rank adapters (LoRA) for linear layers, with everything else frozen."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from math import ceil
@@ -18,12 +17,14 @@ from perfkit.techniques.base.linear_layers import describe_scope, find_linear_la
 from perfkit.techniques.base.state import TrainState
 
 _ADAPTER = "default"  # peft's name for the only one
+TRAINED = "trainable_parameter_bytes"  # the fact that the first claim is about
 
 
 def find_adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linear]:
     """The trained linear layers within the blocks (of the whole model where none are known), by name.
 
-    Raises `UnavailableError` where no name matches the glob `targets`.
+    Raises `UnavailableError` where no name matches the glob `targets`. Experts' weights that match it and are in one
+    tensor are left out, and noted.
     """
     from transformers.pytorch_utils import Conv1D  # of GPT-2: a linear layer with its weight transposed
 
@@ -34,14 +35,43 @@ def find_adaptable_layers(state: TrainState, targets: str) -> dict[str, nn.Linea
         and isinstance(layer._parameters.get("weight"), nn.Parameter)
         and layer.weight.requires_grad
     }
+    experts = _find_expert_weights(state, targets)
     if not layers:
         named = "" if targets == "*" else f" named {targets}"
         raise UnavailableError(
             f"the workload {state.workload.name} has no trained linear layer{describe_scope(state)} for an "
-            f"adapter{named}",
+            f"adapter{named}" + (f"; {_describe_experts(experts)}" if experts else ""),
             id="skip.no_layers",
         )
+    if experts:
+        count = len(layers) + sum(weight.shape[0] for weight in experts)
+        state.fact_notes[TRAINED] = f"adapters for {len(layers)} of {count} projections: {_describe_experts(experts)}"
     return layers
+
+
+def _find_expert_weights(state: TrainState, targets: str) -> list[nn.Parameter]:
+    """The trained weights of experts whose names match, each of all experts of a layer: (experts, rows, columns).
+
+    One module has at least two of them, of as many experts. Convolutions have one weight.
+    """
+    found: list[nn.Parameter] = []
+    blocks = state.block_names
+    for name, module in state.model.named_modules():
+        if blocks and not any(name.startswith(f"{block}.") for block in blocks):
+            continue
+        weights = {
+            own: parameter
+            for own, parameter in module.named_parameters(recurse=False)
+            if parameter.dim() == 3 and parameter.shape[0] > 1 and parameter.requires_grad
+        }
+        if len(weights) > 1 and len({weight.shape[0] for weight in weights.values()}) == 1:
+            found += [weight for own, weight in weights.items() if fnmatchcase(f"{name}.{own}", targets)]
+    return found
+
+
+def _describe_experts(weights: Sequence[nn.Parameter]) -> str:
+    matrices = sum(weight.shape[0] for weight in weights)
+    return f"{matrices} weights of experts are in {len(weights)} tensors of 3 dimensions"
 
 
 class Adapters:
@@ -67,9 +97,14 @@ class Adapters:
             for name, parameter in module._parameters.items()
             if parameter is not None and parameter.requires_grad
         ]
-        exactly = "|".join(map(re.escape, layers))
-        inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, target_modules=exactly), state.model)
-        self._adapted: dict[str, Any] = {name: state.model.get_submodule(name) for name in layers}
+        self._set_frozen(True)
+        # Not in the model itself: of one of Transformers peft renames the targets by those of its checkpoints, in which
+        # experts are layers of their own, and leaves out other layers of these names.
+        apart = nn.ModuleList(map(state.model.get_submodule, layers))
+        inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=alpha, target_modules="[0-9]+"), apart)
+        self._adapted: dict[str, Any] = dict(zip(layers, apart, strict=True))
+        for name, adapted in self._adapted.items():
+            state.model.set_submodule(name, adapted)
         features = sum(sum(layer.weight.shape) for layer in layers.values())
         numbers = [matrix.element_size() for name in layers for matrix in self._get_matrices(name)]
         self._bytes = rank * features * max(numbers)

@@ -6,7 +6,7 @@ import msgspec
 from torch.optim import SGD, Adam, Optimizer
 
 from perfkit.core.record import Claim, ParityRule, Relation
-from perfkit.techniques.adapters.adapters import Adapters, find_adaptable_layers
+from perfkit.techniques.adapters.adapters import TRAINED, Adapters, find_adaptable_layers
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.planning import ESTIMATED, Planning
 from perfkit.techniques.base.state import TrainState
@@ -55,7 +55,7 @@ class Lora(Technique):
             """On this fact: so many times the bytes of the adapters, or of a rank's share of them."""
             return self._make_claim(statement, fact, Relation.EQUAL, times, of, tolerance=_BESIDE)
 
-        claims = [of_adapters("only adapters are trainable", "trainable_parameter_bytes")]
+        claims = [of_adapters("only adapters are trainable", TRAINED)]
         if "optim_in_backward" not in state.applied:  # which leaves no gradients
             claims.append(of_adapters("only adapters have gradients", "gradient_bytes", "adapter_gradient_bytes"))
         moments = {_count_moments(optimizer) for optimizer in state.optimizers.values()}

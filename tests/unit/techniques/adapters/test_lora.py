@@ -9,12 +9,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.spec import parse_workload
 from perfkit.techniques.adapters.adapters import Adapters
 from perfkit.techniques.base.own_step import run_trial_step
 from perfkit.techniques.base.technique import classify_inability, explain_inability
 from perfkit.workloads.resnet import ResNet
 from perfkit.workloads.training import Training
 from perfkit.workloads.workload import Batch, Workload, make_adamw
+from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import grouped
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, state_bytes
@@ -227,3 +229,54 @@ def test_without_a_package_the_reason_says_what_to_install(monkeypatch: pytest.M
     assert str(explain_inability(composed("lora")[0], cpu)).endswith(" peft")
     assert classify_inability(composed("lora")[0]) == "skip.package"
     assert "bitsandbytes" in str(explain_inability(composed("qlora")[0], cpu))
+
+
+class Experts(nn.Module):
+    """Three experts, each with two weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = (nn.Parameter(torch.randn(3, 8, 8) / 8) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.bmm(torch.bmm(x.expand(3, -1, -1), self.up).relu(), self.down).mean(0)
+
+
+def with_experts(dense: bool) -> Workload:
+    return Workload(
+        name="experts",
+        unit="samples",
+        units_per_batch=4,
+        build_model=lambda: nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), Experts()) if dense else Experts(),
+        build_optimizer=make_adamw,
+        make_batch=lambda generator: {"x": torch.randn(4, 8, generator=generator)},
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+    )
+
+
+def test_experts_in_one_tensor_are_noted_as_left_out() -> None:
+    """Two layers have adapters, and 3 x 2 weights of experts have none."""
+    state = applied("lora", new_state(with_experts(dense=True))).state
+    assert [name for name, module in state.model.named_modules() if hasattr(module, "lora_A")] == ["0", "1"]
+    assert "2 of 8" in state.fact_notes["trainable_parameter_bytes"]
+    assert applied("lora:targets=[01]", new_state(with_experts(dense=True))).state.fact_notes == {}
+    with pytest.raises(UnavailableError, match=r"\b6\b.*\b2 tensors\b", check=has_id("skip.no_layers")):
+        applied("lora", new_state(with_experts(dense=False)))
+
+
+@pytest.mark.parametrize(
+    ("config", "adapted", "experts"),
+    [
+        # Two blocks of four attention layers; in the first three dense ones, in the other 4 experts of two weights.
+        ("Qwen3MoeConfig:decoder_sparse_step=2:num_experts=4:moe_intermediate_size=24", 2 * 4 + 3, 4 * 2),
+        ("MixtralConfig:num_local_experts=3", 2 * 4, 2 * 3 * 2),
+    ],
+)
+def test_layers_with_the_names_of_fused_experts_have_adapters(config: str, adapted: int, experts: int) -> None:
+    sizes = "hidden_size=32:intermediate_size=48:num_hidden_layers=2:num_attention_heads=4:num_key_value_heads=2"
+    text = f"hf:{config}:{sizes}:num_experts_per_tok=2:vocab_size=64:seq_len=8:batch_size=2"
+    workload = load_workload(parse_workload(text, ()), device="cpu")
+    state = applied("lora", new_state(workload)).state
+    assert sum(hasattr(module, "lora_A") for module in state.model.modules()) == adapted
+    assert f"{adapted} of {adapted + experts}" in state.fact_notes["trainable_parameter_bytes"]
+    train(state, steps=1)
