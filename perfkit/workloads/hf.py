@@ -82,7 +82,8 @@ class HuggingFace(Parameters):
             use_sdpa=use_sdpa,
             tensor_parallel_plan=_plan_tensor_parallel,
             expert_parallel=find_experts,
-            description=f"{model_class} from {self.config}, {task_name}, batch {size}",
+            description=f"{model_class} from {self.config}, {task_name}, batch {size}"
+            + (", without the cache of use_cache=true" if self.overrides.get("use_cache") else ""),
         )
 
     def _resolve_sequence_length(self, config: Any, task: HeadTask) -> int:
@@ -178,8 +179,11 @@ def _prepare_config(config: Any, overrides: Mapping[str, ParamValue], task_name:
             config.pad_token_id = 0
         if getattr(config, "decoder_start_token_id", None) is None:  # not every version of T5Config has it
             config.decoder_start_token_id = config.pad_token_id
-    if "use_cache" not in overrides and hasattr(config, "use_cache"):
-        config.use_cache = False
+    for part in (config, config.get_text_config()):
+        if hasattr(part, "use_cache"):
+            part.use_cache = (
+                False  # a cache of keys and values serves generation; recomputed blocks would fill it twice
+            )
     if task_name.endswith("classification") and config.num_labels < 2:
         raise UsageError("hf: num_labels must be at least 2, or there is nothing to predict")
     if task_name == "sequence-classification":

@@ -165,6 +165,7 @@ class Ckpt(Technique):
                 f"the blocks {which} of {state.workload.name} are not called in sequence, each with the result "
                 "of the one before; use every=1"
             )
+        _turn_off_caches(state)
         options: dict[str, Any] = {}
         if self.mode == "selective":
             policy = make_policy(resolve_ops(self._saved), state.facts)
@@ -236,6 +237,21 @@ class Ckpt(Technique):
             factor,
             relative_to="reference_saved_tensor_bytes",
         )
+
+
+def _turn_off_caches(state: TrainState) -> None:
+    """Turn off caches of keys and values in models of Transformers, as its own checkpointing does.
+
+    A block that runs again would append to the cache again, and attend to twice the tokens.
+    """
+    configs = {id(config): config for config in (getattr(module, "config", None) for module in state.model.modules())}
+    for config in configs.values():
+        if getattr(config, "use_cache", None) is True:
+            config.use_cache = False
+            state.on_close.append(partial(setattr, config, "use_cache", True))
+            state.fact_notes["recomputed_blocks"] = (
+                f"use_cache of {type(config).__name__} is turned off: blocks that run again would fill the cache twice"
+            )
 
 
 def _count_backward_segments(state: TrainState, segments: Sequence[tuple[str, ...]]) -> int:

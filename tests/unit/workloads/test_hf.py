@@ -72,6 +72,16 @@ def test_an_encoder_decoder_by_its_config_class_alone() -> None:
     assert model.config.decoder_start_token_id == model.config.pad_token_id
 
 
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_training_keeps_no_cache_of_keys_and_values(name: str) -> None:
+    workload = build(name, use_cache=True, seq_len=8)
+    model = workload.build_model()
+    output = model(**workload.make_batch(torch.Generator().manual_seed(0)))
+    assert output.past_key_values is None
+    assert "use_cache" in workload.description
+    assert "use_cache" not in build(name).description
+
+
 BART = {"d_model": 32, "vocab_size": 64, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 64}
 HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_layers": 3, "decoder_layers": 2}
 

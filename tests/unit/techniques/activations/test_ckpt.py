@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -232,3 +233,39 @@ def test_a_sabotaged_budget_is_found_out() -> None:
     assert [holds for holds, _ in check_claims([claim], state, facts, {})] == [False]
     facts["saved_tensor_bytes"] = 30.0  # the budget, and half of what torch may err by
     assert [holds for holds, _ in check_claims([claim], state, facts, {})] == [True]
+
+
+class Cached(nn.Module):
+    """Attends to all that its blocks have appended to a cache, where its config has one, as in Transformers."""
+
+    def __init__(self, config: SimpleNamespace) -> None:
+        super().__init__()
+        self.config = config
+        self.blocks = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        for index, block in enumerate(self.blocks):
+            block.register_forward_hook(lambda _block, _args, result, index=index: self.attend(index, result))
+
+    def attend(self, index: int, result: torch.Tensor) -> torch.Tensor:
+        if not self.config.use_cache:
+            return result.sin()
+        self.cache[index].append(result)
+        return torch.cat(self.cache[index]).sin()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache: list[list[torch.Tensor]] = [[], []]
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_a_cache_that_blocks_would_fill_twice_is_turned_off() -> None:
+    """For as long as the technique acts: the config may be shared."""
+    config = SimpleNamespace(use_cache=True)
+    workload = replace(WORKLOAD, build_model=lambda: Cached(config))
+    plain = train(applied("baseline", new_state(workload)).state, steps=2)
+    state = applied("ckpt", new_state(workload)).state
+    assert train(state, steps=2) == plain
+    assert "use_cache" in state.fact_notes["recomputed_blocks"]
+    state.close()
+    assert config.use_cache
+    assert "recomputed_blocks" not in applied("ckpt").state.fact_notes
