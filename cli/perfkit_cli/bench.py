@@ -264,7 +264,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         write_manifest(ctx)
         return
     refuse_kubernetes_options(ctx)
-    quiet, verbose, calibrate = options["quiet"], options["verbose"], not options["no_calibrate"]
+    quiet, verbose = options["quiet"], options["verbose"]
     console = Console(stderr=True, quiet=quiet)
     existing = options["into"] or options["resume"]
     if options["trust"] and existing is not None:
@@ -293,11 +293,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         click.echo(f"{word}: results so far are in {folder}; continue with --resume {folder}", err=True)
 
     # Not earlier: the imports would take CPU time while a child measures.
+    from perfkit.suites.resume import read_last_request
     from perfkit_cli.modes.remeasure import analyze_measured_suite
     from perfkit_cli.output.report_output import show_tracebacks, write_and_show
     from perfkit_reports.subjects.registry import build_document
 
-    analysis = analyze_measured_suite(folder, calibrate=calibrate and ended is None, console=console)
+    calibrate = ended is None and not options["no_calibrate"] and read_last_request(folder).calibrate
+    analysis = analyze_measured_suite(folder, calibrate=calibrate, console=console)
     write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)
     if not quiet:
         show_tracebacks(analysis)

@@ -276,7 +276,7 @@ def name_default_folder(workload: str) -> Path:
 
 
 def resolve_request_ceilings(
-    request: BenchRequest, device_name: str, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
+    request: BenchRequest, device_name: str, *, progress: Callable[[str], None] = lambda _: None
 ) -> DeviceCeilings:
     """Resolve the device's ceilings for every number of threads that the runs of `request` will use."""
     runs = build_schedule(request, compute_needed_ranks, find_refusal).runs
@@ -286,9 +286,14 @@ def resolve_request_ceilings(
     ranks = {launch.world_size for launch in launches if launch.world_size > 1 and launch.nodes == 1}
     if not is_cpu(request.device):  # links are measured with a GPU a rank, on GPUs that this process sees
         ranks = {size for size in ranks if size <= request.device_count}
-        calibrate = calibrate and request.device_count > 0
+    visible = is_cpu(request.device) or request.device_count > 0
     return resolve_ceilings(
-        request.device, device_name, threads, calibrate=calibrate, progress=progress, ranks=sorted(ranks)
+        request.device,
+        device_name,
+        threads,
+        calibrate=request.calibrate and visible,
+        progress=progress,
+        ranks=sorted(ranks),
     )
 
 

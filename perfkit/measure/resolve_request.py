@@ -1,11 +1,13 @@
-"""Settings that runs on different numbers of ranks share: the threads of a rank, or the batch of all."""
+"""Resolves what a request leaves open: threads of a rank, the batch of all ranks, the program that counts kernels."""
 
 from math import lcm
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from perfkit.core.errors import UnknownParameterError, UsageError
-from perfkit.devices.accelerator import is_cpu
+from perfkit.devices.accelerator import CUDA, get_accelerator, is_cpu
+from perfkit.instruments.ncu import find_ncu
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.world_sizes import divide_batch
 from perfkit.store.request import BenchRequest
@@ -62,3 +64,14 @@ def _refuse_uneven(whole: int, sizes: tuple[int, ...]) -> None:
         f"--scaling strong: {' and '.join(map(str, uneven))} ranks cannot share a batch of {whole:,} samples "
         f"evenly; use --world-size {even}, or --batch-size {-(-whole // step) * step}"
     )
+
+
+def find_requested_ncu(request: BenchRequest) -> Path | None:
+    """Nsight Compute, which counts on NVIDIA GPUs only; None if nothing is to be counted."""
+    if not request.counters:
+        return None
+    if get_accelerator(request.device) is not CUDA:
+        raise UsageError(
+            f"--counters needs an NVIDIA GPU, but the device is {request.device}; omit it", id="usage.conflict"
+        )
+    return find_ncu()

@@ -26,6 +26,9 @@ class BenchRequest(Struct):
     interval of every comparison is within `precision` (relative), or for `budget_s` seconds (None: five minutes, or
     three rounds if longer). `turns` is the number of turns of each process of a round; None: as many as fit into its
     start-up time.
+
+    `calibrate`: unknown ceilings of the machine are measured first, and exceeded ones again. `counters`: Nsight Compute
+    counts the kernels of each variant of one rank, in a run of its own.
     """
 
     workload: WorkloadSpec
@@ -50,6 +53,8 @@ class BenchRequest(Struct):
     launcher: str = "process"
     nodes: int = 1
     endpoint: str = ""
+    calibrate: bool = True
+    counters: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.bench import name_default_folder, resolve_request_ceilings
 from perfkit.measure.bench import run_bench as run_suite
 from perfkit.measure.rank.limits import check_limits
-from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure.resolve_request import find_requested_ncu, resolve_request
 from perfkit.measure.run_events import Event
 from perfkit.store.request import BenchRequest
 from perfkit.suites.remeasure import analyze_and_remeasure
@@ -56,7 +56,7 @@ def bench(
         options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`, `dtype`
             (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
             `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`, `slurm`,
-            `ray`).
+            `ray`), `counters` (True: Nsight Compute counts kernels).
 
     Raises:
         UsageError: the request is invalid; nothing was run.
@@ -81,6 +81,7 @@ def bench(
         cores=count_available_cores(),
         schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps or plan.timed),
         turns=steps,
+        calibrate=calibrate,
     )
     try:
         request = msgspec.structs.replace(request, **options)
@@ -88,13 +89,15 @@ def bench(
         raise UsageError(f"perfkit.bench: {error}") from None
     check_limits(request.timeout_s, request.memory_limit_bytes)
     request = resolve_request(request)
-    ceilings = resolve_request_ceilings(request, target.name, calibrate=calibrate)
+    ncu = find_requested_ncu(request)
+    ceilings = resolve_request_ceilings(request, target.name)
     run_suite(
         request,
         folder,
         command=redact_text(f"perfkit.bench({workload!r}, {technique!r})"),
         ceilings=ceilings,
         progress=progress,
+        ncu=ncu,
         find=find_open_params,
     )
     return analyze_and_remeasure(folder, calibrate=calibrate)

@@ -82,6 +82,12 @@ def read_first_request(folder: Path) -> BenchRequest:
     return _merge_world_sizes(suite, _get_session_request(folder, suite, 0))
 
 
+def read_last_request(folder: Path) -> BenchRequest:
+    """Read the request of a suite's last session, which an interrupted suite continues; raises as
+    `read_first_request`."""
+    return _get_session_request(folder, read_suite_file(folder), -1)
+
+
 def read_whole_request(folder: Path) -> BenchRequest:
     """Read a suite's first request, with the variants of all sessions."""
     suite = read_suite_file(folder)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from rich.console import Console
 
 from perfkit.core.errors import UsageError
@@ -51,9 +52,9 @@ def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advi
     from perfkit.measure.bench import run_bench
     from perfkit.plan.advise.verify import attach_measured, make_verify_request
 
-    request = make_verify_request(advice, runs.request, runs.first)
+    request = msgspec.structs.replace(make_verify_request(advice, runs.request, runs.first), calibrate=False)
     console = Console(stderr=True, quiet=quiet)
-    ceilings = resolve_ceilings(request, find_device(request.device).name, calibrate=False, console=console)
+    ceilings = resolve_ceilings(request, find_device(request.device).name, console=console)
     with show_progress(console) as progress:
         run_bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)
     return attach_measured(advice, analyze_suite(runs.folder))

@@ -11,12 +11,12 @@ import msgspec
 from perfkit.core.errors import UsageError
 from perfkit_cli.options.bench_request import (
     ASKED,
+    KEPT,
     apply_options,
     choose_variants,
     get_given_options,
     refuse_energy,
     refuse_given,
-    require_ncu,
     resolve_ceilings,
 )
 from perfkit_cli.options.command_line import get_command_line
@@ -32,8 +32,9 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
     `UsageError`."""
     from perfkit.devices.machine.device_choice import find_device
     from perfkit.measure.launch.launcher_table import STARTS_HERE
+    from perfkit.measure.resolve_request import find_requested_ncu
     from perfkit.store.lock import lock_folder
-    from perfkit.suites.resume import measure_remaining, read_first_request
+    from perfkit.suites.resume import measure_remaining, read_first_request, read_last_request
     from perfkit_cli.modes.planning import resolve_auto_params
     from perfkit_cli.output.progress import show_progress
 
@@ -41,29 +42,29 @@ def prepare_existing_suite(ctx: click.Context, console: "Console") -> tuple[Path
     resumed: bool = options["resume"] is not None
     folder: Path = options["resume"] or options["into"]
     if resumed:
+        own = [name for name in ASKED if name not in KEPT]
         refuse_given(
-            ctx, (*ASKED, "technique", "combine", "out", "into", "retry"), "--resume takes its options from the suite"
+            ctx, (*own, "technique", "combine", "out", "into", "retry"), "--resume takes its options from the suite"
         )
     else:
         refuse_given(ctx, ("out",), "--into writes into the suite's own folder")
         if options["retry"] is None and not get_given_options(ctx, ("technique",)):
             raise UsageError("--into adds to a suite; also give --technique, or --retry failed")
     refuse_given(ctx, ("plan",), f"to plan the variants of an existing suite, use perfkit plan --into {folder}")
-    stored = read_first_request(folder)
+    stored = (read_last_request if resumed else read_first_request)(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"{folder} is not writable; copy the suite to a writable folder, and name the copy")
-    ncu = require_ncu(stored.device) if options["counters"] else None
+    stored = apply_options(stored, get_given_options(ctx, KEPT))
+    ncu = find_requested_ncu(stored)
 
     def work() -> None:
         with lock_folder(folder):
             opened = _open_suite(ctx, folder, console, resumed=resumed)
             for name in opened.left_out:
                 console.out(f"left out: {name}: it failed in this suite; repeat it with --retry failed")
-            name, calibrate = (
-                find_device(stored.device, here=stored.launcher in STARTS_HERE).name,
-                not options["no_calibrate"],
-            )
-            ceilings = resolve_ceilings(opened.whole, name, calibrate=calibrate, console=console)
+            name = find_device(stored.device, here=stored.launcher in STARTS_HERE).name
+            whole = msgspec.structs.replace(opened.whole, calibrate=stored.calibrate)
+            ceilings = resolve_ceilings(whole, name, console=console)
             with show_progress(console) as progress:
                 measure_remaining(
                     opened,

@@ -13,7 +13,6 @@ from perfkit_cli.options.bench_request import (
     apply_options,
     choose_variants,
     refuse_energy,
-    require_ncu,
     resolve_ceilings,
 )
 from perfkit_cli.options.command_line import get_command_line
@@ -31,7 +30,7 @@ def prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> C
     from perfkit.measure.launch.launcher_table import STARTS_HERE
     from perfkit.measure.output_dir import refuse_occupied
     from perfkit.measure.rank.limits import check_limits, check_sampling
-    from perfkit.measure.resolve_request import resolve_request
+    from perfkit.measure.resolve_request import find_requested_ncu, resolve_request
     from perfkit.measure.schedule import check_launcher
     from perfkit.store.request import BenchRequest
     from perfkit.workloads.workload_table import resolve_workload
@@ -48,7 +47,6 @@ def prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> C
     check_limits(options["timeout"], options["memory_limit"])
     check_sampling(options["rounds"], options["precision"], options["budget"])
     target = find_device(options["device"], here=options["launcher"] in STARTS_HERE)
-    ncu = require_ncu(target.kind) if options["counters"] else None
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
     request = BenchRequest(
         workload=resolve_workload(options["workload"], target.kind, *sizes),
@@ -60,14 +58,14 @@ def prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> C
     request = apply_options(request, {name: options[name] for name in TAKEN})
     request = resolve_request(request)
     refuse_energy(request)
+    ncu = find_requested_ncu(request)
     check_launcher(request)
     request = msgspec.structs.replace(request, variants=choose_variants(options, request, console))
 
     def measure() -> None:
-        calibrate = not options["no_calibrate"]
         if options["plan"]:
             plan_bench(folder, request, target.name, console)
-        ceilings = resolve_ceilings(request, target.name, calibrate=calibrate, console=console)
+        ceilings = resolve_ceilings(request, target.name, console=console)
         with show_progress(console) as progress:
             run_bench(
                 request,

@@ -1,7 +1,6 @@
 """Turns the options of `perfkit bench` into a request: all for a new suite, the given ones for an existing one."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +8,7 @@ import msgspec
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
-from perfkit.devices.accelerator import CUDA, get_accelerator
+from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.store.request import BenchRequest, make_rank_fields
 
@@ -38,7 +37,15 @@ _FIELDS = {
     "rdzv_endpoint": "endpoint",
     "seed": "seed",
 }
-TAKEN = (*_FIELDS, "world_sizes", "warmup", "energy")  # all but what a new suite's workload and device are made from
+# Those that a resumed suite keeps, and takes anew.
+KEPT = ("no_calibrate", "counters")
+TAKEN = (
+    *_FIELDS,
+    *KEPT,
+    "world_sizes",
+    "warmup",
+    "energy",
+)  # all but what a new suite's workload and device are made from
 _WORKLOAD = ("workload", "batch_size", "seq_len")
 ASKED = (*TAKEN, *_WORKLOAD, "device")
 
@@ -62,6 +69,10 @@ def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchReq
     fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
     if "rounds" not in options and ("precision" in options or "budget" in options):
         fields["rounds"] = None  # a number of rounds would stand in for them
+    if "counters" in options:
+        fields["counters"] = options["counters"]
+    if "no_calibrate" in options:
+        fields["calibrate"] = not options["no_calibrate"]
     if "device" in options:
         from perfkit.measure.launch.launcher_table import STARTS_HERE
 
@@ -97,24 +108,13 @@ def refuse_energy(request: BenchRequest) -> None:
         )
 
 
-def require_ncu(device: str) -> Path:
-    """Nsight Compute, which counts on NVIDIA GPUs only."""
-    from perfkit.instruments.ncu import find_ncu
-
-    if get_accelerator(device) is not CUDA:
-        raise UsageError(f"--counters needs an NVIDIA GPU, but the device is {device}; omit it", id="usage.conflict")
-    return find_ncu()
-
-
-def resolve_ceilings(
-    request: BenchRequest, device_name: str, *, calibrate: bool, console: "Console"
-) -> "DeviceCeilings":
+def resolve_ceilings(request: BenchRequest, device_name: str, *, console: "Console") -> "DeviceCeilings":
     """Resolve the device's ceilings for every number of threads that the runs will use."""
     from perfkit.measure.bench import resolve_request_ceilings
     from perfkit_cli.output.live_lines import show_lines
 
     with show_lines(console) as tell:
-        return resolve_request_ceilings(request, device_name, calibrate=calibrate, progress=tell)
+        return resolve_request_ceilings(request, device_name, progress=tell)
 
 
 def _update_schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:

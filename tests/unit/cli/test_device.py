@@ -85,7 +85,7 @@ def test_links_are_measured_among_gpus_that_are_seen_here(monkeypatch, count, si
         world_sizes=(2, 4),
         launcher="slurm",
     )
-    perfkit.measure.bench.resolve_request_ceilings(request, "", calibrate=True)
+    perfkit.measure.bench.resolve_request_ceilings(request, "")
     assert asked["ranks"] == sizes
     assert asked["calibrate"] == (count > 0)
 
@@ -106,8 +106,9 @@ def test_a_bench_starts_its_runs_without_having_used_cuda(driver, monkeypatch, t
         device_count=found.visible,
         cores=2,
         rounds=0,
+        calibrate=False,
     )
-    ceilings = resolve_ceilings(request, found.name, calibrate=False, console=Console(quiet=True))
+    ceilings = resolve_ceilings(request, found.name, console=Console(quiet=True))
     assert "driver 580.65.06; 80.0 GiB" in ceilings.fingerprint
     perfkit.measure.bench.run_bench(
         request, tmp_path / "suite", command="", ceilings=ceilings, progress=lambda event: None

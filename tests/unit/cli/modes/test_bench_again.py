@@ -4,12 +4,16 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from perfkit.core.files import write_json
-from perfkit.core.spec import WorkloadSpec
+import perfkit
+from perfkit.core.files import read_json, write_json
+from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite
 from perfkit.store.request import BenchRequest
+from perfkit.suites import resume
+from perfkit_cli.modes import bench_again
 
 REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="cpu", device_count=1, cores=2)
 
@@ -56,3 +60,33 @@ def test_a_folder_that_may_not_be_written_is_told(perfkit_in_process, suite: Pat
     done = perfkit_in_process("bench", "--resume", "s")
     assert done.returncode == 2
     assert re.match(r"Error: s\b.*\n$", done.stderr)
+
+
+@pytest.mark.parametrize("arguments", [("--resume", "s"), ("--into", "s", "-t", "amp")])
+@pytest.mark.parametrize(("calibrate", "given"), [(True, ()), (True, ("--no-calibrate",)), (False, ())])
+def test_a_suite_without_calibration_stays_without(
+    perfkit_in_process, suite: Path, monkeypatch, arguments, calibrate: bool, given: tuple[str, ...]
+) -> None:
+    asked: list[bool] = []
+
+    def interrupted(request: BenchRequest, *_args, **_options) -> None:
+        asked.append(request.calibrate)
+        raise KeyboardInterrupt
+
+    written = read_json(suite / SUITE_FILE, Suite)
+    request = msgspec.structs.replace(REQUEST, calibrate=calibrate, rounds=0, variants=tuple(parse_variants("ckpt")))
+    sessions = (msgspec.structs.replace(written.sessions[0], request=request),)
+    write_json(suite / SUITE_FILE, msgspec.structs.replace(written, perfkit=perfkit.__version__, sessions=sessions))
+    monkeypatch.setattr(bench_again, "resolve_ceilings", interrupted)
+    monkeypatch.setattr(resume, "bind_request_to_machine", lambda request: request)
+    perfkit_in_process("bench", *arguments, *given)
+    assert asked == [calibrate and not given]
+
+
+def test_a_suite_whose_kernels_are_counted_goes_on_counting(perfkit_in_process, suite: Path) -> None:
+    """Which no CPU can."""
+    written = read_json(suite / SUITE_FILE, Suite)
+    counted = msgspec.structs.replace(written.sessions[0], request=msgspec.structs.replace(REQUEST, counters=True))
+    write_json(suite / SUITE_FILE, msgspec.structs.replace(written, sessions=(counted,)))
+    done = perfkit_in_process("bench", "--resume", "s")
+    assert (done.returncode, "--counters" in done.stderr) == (2, True)

@@ -17,6 +17,13 @@ def test_what_is_not_given_stays() -> None:
     assert changed.schedule == Schedule(warmup=40, max_warmup=40, timed=9)
 
 
+def test_measuring_ceilings_and_counting_are_conditions_of_the_suite() -> None:
+    assert apply_options(REQUEST, {"no_calibrate": False, "counters": False}) == REQUEST
+    without = apply_options(REQUEST, {"no_calibrate": True, "counters": True})
+    assert (without.calibrate, without.counters) == (False, True)
+    assert apply_options(without, {"timeout": 3.0}).calibrate is False
+
+
 @pytest.mark.parametrize(
     ("options", "params"),
     [
