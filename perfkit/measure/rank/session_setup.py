@@ -1,9 +1,10 @@
 """From a RunSpec to a session that is ready to train, with the unmodified model measured on the way."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
+from types import MappingProxyType
 
 import msgspec
 import psutil
@@ -51,8 +52,9 @@ from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.workload import Batch, Workload, cast_model, count_samples, make_model, move_to_device
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
-# Errors of models on a part of a batch: parts of a graph have nodes that its edges do not name.
-_PART_ERRORS = (AssertionError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+# Errors of models on a part of a batch (parts of a graph lack nodes that its edges name), or without a technique (some
+# attention kernels take bf16 only).
+_MODEL_ERRORS = (AssertionError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 # Losses of a model whose parameters have few bits are compared with that precision: a few roundings a step.
 _PARITY_EPSILONS = 8
@@ -113,16 +115,19 @@ def set_up_session(
         batch = move_to_device(first, device)
         try:
             saved = _measure_reference(spec, state, batch, recorder, parts)
-        except _PART_ERRORS as error:
+        except _MODEL_ERRORS as error:
             if reason := explain_refusal(error, techniques):
                 raise UnavailableError(reason, id="skip.step") from error
-            if parts == 1 or not _takes_whole_batch(spec, state, batch, recorder):
+            if not techniques:
                 raise
-            raise UnavailableError(
-                f"the model of {workload.name} takes a whole batch, but not 1/{parts:g} of its first dimension: "
-                f"{format_first_line(error)}",
-                id="skip.batch_dimension",
-            ) from error
+            raised = format_first_line(error)
+            if parts != 1 and _takes_whole_batch(spec, state, batch, recorder):
+                raise UnavailableError(
+                    f"the model of {workload.name} takes a whole batch, but not 1/{parts:g} of its first dimension: "
+                    f"{raised}",
+                    id="skip.batch_dimension",
+                ) from error
+            _record_model_flops(_compute_closed_form(spec, workload, f"raises {raised}"), state, recorder)
     torch.manual_seed(spec.seed + 1)  # the same random numbers in training whether or not the reference ran
 
     report("applying the techniques")
@@ -203,7 +208,7 @@ def _measure_reference(
     """Measure facts of the unmodified model, to which MFU and claims refer, and the bytes saved by each block.
 
     Saved bytes are of one of `parts` parts of the batch, as with the techniques; FLOPs are of the batch. A model that
-    does not fit without a technique has no such facts, and is measured with it all the same.
+    does not fit without a technique, or raises, has no such facts, and is measured with it all the same.
     """
     workload, model, device = state.workload, state.model, state.device
 
@@ -242,17 +247,23 @@ def _measure_reference(
     except (RuntimeError, MemoryError) as error:
         if classify_error(error) != RunStatus.OUT_OF_MEMORY:
             raise
-        model_flops = _compute_closed_form(spec, workload)
-    model.zero_grad(set_to_none=True)
-    recorder.update(flops=Flops(model=model_flops, hardware=Unknown(reason="not counted yet"), uncounted=uncounted))
+        model_flops = _compute_closed_form(spec, workload, "does not fit in memory")
+    _record_model_flops(model_flops, state, recorder, uncounted)
     return saved
+
+
+def _record_model_flops(
+    flops: Quantity, state: TrainState, recorder: Recorder, uncounted: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    state.model.zero_grad(set_to_none=True)
+    recorder.update(flops=Flops(model=flops, hardware=Unknown(reason="not counted yet"), uncounted={**uncounted}))
 
 
 def _takes_whole_batch(spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder) -> bool:
     """True if the model takes the batch as it is."""
     try:
         _measure_reference(spec, state, batch, recorder)
-    except _PART_ERRORS:
+    except _MODEL_ERRORS:
         return False
     return True
 
@@ -276,12 +287,12 @@ def _limit_memory(state: TrainState) -> AbstractContextManager[None]:
     return limit_address_space(int((1 - MARGIN) * psutil.virtual_memory().available / state.world.size))
 
 
-def _compute_closed_form(spec: RunSpec, workload: Workload) -> Quantity:
+def _compute_closed_form(spec: RunSpec, workload: Workload, why: str) -> Quantity:
     if workload.model_flops_per_unit is None:
-        return Unknown(reason="the unmodified model does not fit in memory, and the workload has no closed form")
+        return Unknown(reason=f"the unmodified model {why}, and the workload has no closed form")
     return Measurement(
         value=workload.model_flops_per_unit * workload.units_per_batch * spec.accumulation,
         unit="FLOP",
         how=QuantityOrigin.MODELED,
-        source="the workload's closed form, because the unmodified model does not fit in memory",
+        source=f"the workload's closed form, because the unmodified model {why}",
     )

@@ -15,6 +15,7 @@ from perfkit.core.record import Flops, Measurement, QuantityOrigin, RankRecord, 
 from perfkit.core.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.rank import session_setup
+from perfkit.measure.rank.session import TrainingSession
 from perfkit.measure.rank.session_setup import _measure_reference, _subtract_flops, set_up_session
 from perfkit.techniques.base.state import World
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
@@ -149,3 +150,34 @@ def test_a_model_that_fails_on_any_batch_is_not_skipped(tmp_path: Path, monkeypa
     recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
     with pytest.raises(KeyError):
         set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)
+
+
+class BfloatOnly(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not torch.is_autocast_enabled("cpu"):
+            raise RuntimeError("only bf16")
+        return super().forward(x)
+
+
+def test_a_technique_without_which_the_model_raises_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without what refers to the unmodified model."""
+    only = replace(WORKLOAD, build_model=lambda: BfloatOnly(16, 16), blocks=lambda _model: ())
+    monkeypatch.setattr(session_setup, "load_workload", lambda *_args, **_options: only)
+    baseline = RunSpec(workload=WorkloadSpec(name="tiny"))
+    amp = RunSpec(workload=WorkloadSpec(name="tiny"), techniques=(TechniqueSpec(name="amp"),))
+
+    def set_up(spec: RunSpec) -> TrainingSession:
+        recorder = Recorder(tmp_path, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
+        return set_up_session(spec, torch.device("cpu"), World(), recorder, lambda _: None)
+
+    with pytest.raises(RuntimeError, match="only bf16"):
+        set_up(baseline)
+    session = set_up(amp)
+    assert session.state.loss(make_batch(torch.Generator().manual_seed(0))).item() > 0
+    flops = session.recorder.record.flops
+    assert flops is not None
+    assert isinstance(flops.model, Unknown)
+    assert "only bf16" in flops.model.reason
+    assert "reference_saved_tensor_bytes" not in session.recorder.record.facts
