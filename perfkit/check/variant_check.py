@@ -73,5 +73,6 @@ def _explain_change(
 ) -> ChangeExplanation | None:
     if before.seen is None or after.seen is None:
         return None
-    estimated = {judgement.verdict for judgement in judged if not judgement.exact}
-    return explain_variant(before.seen, after.seen, times_differ=not estimated <= {Verdict.PASS, Verdict.NOT_COMPARED})
+    decided = (Verdict.FAIL, Verdict.WORSE, Verdict.IMPROVED)  # their intervals exclude that nothing changed
+    differ = any(judgement.verdict in decided for judgement in judged if not judgement.exact)
+    return explain_variant(before.seen, after.seen, times_differ=differ)

@@ -74,10 +74,11 @@ class PerfkitCheck:
         kernels: Mapping[str, Given] | None = None,
         **thresholds: Given,
     ) -> CheckedStep:
-        """Run `step` some eight times, each under one instrument, and return its figures.
+        """Run `step` some eleven times, each under one instrument, and return its figures.
 
         Args:
-            step: a whole training step (or a forward pass), without arguments; it must do the same every time.
+            step: a whole training step (or a forward pass), without arguments; it must do the same every time:
+                of calls that take turns with several kinds of work no figure is known, and the reason names the kinds.
             model: what it trains, or several in a list. Without it parameters, gradients and optimizer state are
                 not in `peak_allocated`, and what is saved for backward is not known.
             optimizer: what updates it, or several.

@@ -74,7 +74,7 @@ def find_trained(models: Models, optimizers: Optimizers, device: torch.device | 
 
 
 def measure_step(step: Callable[[], object], trained: TrainedModels, warmup: int) -> StepMeasurement:
-    """Run `step` `warmup` times, then once under each instrument, and a few more times around the memory recording.
+    """Run `step` `warmup` times, then under each instrument, and a few more times around the memory recording.
 
     Raises:
         PerfkitError: a profiler or perfkit.profile is active in this process.

@@ -1,4 +1,4 @@
-"""Counts the ops and kernels of a step, from its trace."""
+"""Counts the ops and kernels of a step, from a trace of a few calls."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,6 +22,9 @@ from perfkit.trace.readers.trace_reader import read_trace
 
 _WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 
+# Calls of a step in its trace: two kinds of work in turn are seen twice each.
+TRACED_CALLS = 4
+
 
 @dataclass(frozen=True)
 class CalledOp:
@@ -34,15 +37,26 @@ class CalledOp:
 
 
 @dataclass(frozen=True)
-class TracedStepOps:
-    """The ops of a step in time order, including nested ones, and kernels by name.
+class StepKind:
+    """A kind of work of a step: the traced `calls` that did it, 1 the first, and the ops of one of them by name."""
 
-    `kernels` are those of the device (`on_device`), or on a CPU those that torch.compile generated.
+    calls: tuple[int, ...]
+    ops: Counter[str]
+
+
+@dataclass(frozen=True)
+class TracedStepOps:
+    """The ops of the first traced call of a step in time order, including nested ones, and kernels by name.
+
+    `kernels` are those of the device (`on_device`), or on a CPU those that torch.compile generated. `kinds` has two or
+    more kinds of work that calls of the step take turns with; it is empty if all do the same, and if each call differs
+    (as with data-dependent sizes).
     """
 
     ops: tuple[CalledOp, ...]
     kernels: dict[str, int]
     on_device: bool
+    kinds: tuple[StepKind, ...] = ()
 
     def count_working(self) -> Counter[str]:
         """Calls of ops that work on data, by name, without views, callers of such ops, and nested calls."""
@@ -66,15 +80,15 @@ class TracedStepOps:
 
 
 def trace_step_ops(step: Step, first: int, trained: TrainedModels) -> TracedStepOps:
-    """Trace `step(first)`."""
+    """Trace `TRACED_CALLS` calls of `step`, with indices from `first` on."""
     with TemporaryDirectory(prefix="perfkit-") as folder:
         path = Path(folder) / "trace.json.gz"
-        drive_recording(record_trace(1, path, device=trained.device), step, first)
+        drive_recording(record_trace(TRACED_CALLS, path, device=trained.device), step, first)
         return _build_step_ops(read_ops(read_trace(path, allocations=False)))
 
 
 def _build_step_ops(ops: Ops) -> TracedStepOps:
-    inside = np.flatnonzero(ops.step != NONE).tolist()
+    inside = np.flatnonzero(ops.step == 0).tolist()
     place = {row: number for number, row in enumerate(inside)}
     called = tuple(
         CalledOp(
@@ -86,7 +100,25 @@ def _build_step_ops(ops: Ops) -> TracedStepOps:
         for row in inside
     )
     kernels = {name: round(calls) for name, calls in count_kernel_calls(ops).items()}
-    return TracedStepOps(called, kernels, ops.trace.has_device_events)
+    return TracedStepOps(called, kernels, ops.trace.has_device_events, _find_kinds(ops))
+
+
+def _find_kinds(ops: Ops) -> tuple[StepKind, ...]:
+    """Kinds of work by names and inputs of the ops that work on data, in their order."""
+    trace, works = ops.trace, np.isin(ops.role, _WORK)
+    calls: dict[bytes, list[int]] = {}
+    for step in range(len(ops.steps)):
+        events = ops.event[works & (ops.step == step)]
+        calls.setdefault(trace.name[events].tobytes() + trace.signature[events].tobytes(), []).append(step)
+    if not 1 < len(calls) <= len(ops.steps) // 2:
+        return ()
+    return tuple(
+        StepKind(
+            tuple(step + 1 for step in steps),
+            Counter(ops.name(row) for row in np.flatnonzero(works & (ops.step == steps[0])).tolist()),
+        )
+        for steps in calls.values()
+    )
 
 
 def _is_op(name: str) -> bool:

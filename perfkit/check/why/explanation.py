@@ -17,9 +17,9 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
     Args:
         before: the before side, with an instrumented run (trace and memory recording).
         after: the after side.
-        times_differ: True if step times may have changed. Otherwise no op is suspected for its time alone: on a busy
-            machine, a trace of one process shows such ops in every eighth pair of equal sides. The table of ops still
-            lists them.
+        times_differ: True if the times of steps differ for certain. Otherwise no op is suspected for its time alone: on
+            a busy machine, a trace of one process shows such ops in every eighth pair of equal sides. The table of ops
+            still lists them.
 
     Missing data of a side becomes a note.
     """

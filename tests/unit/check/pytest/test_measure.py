@@ -10,8 +10,11 @@ from torch.nn import functional
 
 import perfkit
 from perfkit.attach.loop.phase_marks import get_followed_marks
+from perfkit.check.pytest.figure_parts import list_parts
 from perfkit.check.pytest.measure import StepMeasurement, find_trained, measure_step
+from perfkit.check.pytest.pytest_figures import build_figures
 from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.record import Unknown
 from tests.fixtures.two_gpus import two_gpus
 
 WIDTH, BATCH = 256, 64
@@ -216,3 +219,39 @@ def test_the_device_is_that_of_the_parameters() -> None:
     assert find_trained(model, None, None).device == torch.device("cpu")
     assert find_trained(None, torch.optim.SGD(model.parameters()), None).device == torch.device("cpu")
     assert list(find_trained([model, Two()], (), "cpu").models) == ["Two", "Two2"]
+
+
+@pytest.mark.parametrize(("every", "sizes"), [(1, []), (2, [2, 2]), (4, [1, 3])])
+def test_calls_that_take_turns_have_no_figures(every: int, sizes: list[int]) -> None:
+    """Gradients are accumulated, and every `every`-th call updates: 2 more additions than the accumulation's 2."""
+    model = Two()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=False)
+    batch, calls = torch.randn(BATCH, WIDTH), 0
+
+    def step() -> None:
+        nonlocal calls
+        calls += 1
+        model(batch).sum().backward()
+        if calls % every == 0:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+
+    found = measure_step(step, find_trained(model, optimizer, None), every)
+    assert sorted(len(kind.calls) for kind in found.ops.kinds) == sizes
+    assert sorted(kind.ops["aten::add_"] for kind in found.ops.kinds) == ([2, 4] if sizes else [])
+    figures = build_figures(found, list_parts(found))
+    unknown = {name for name, figure in figures.items() if isinstance(figure, Unknown)} - {"kernel_count"}
+    measured_ones = {"peak_allocated", "peak_above_start", "saved_activations", "flops", "op_count"}
+    assert unknown == (measured_ones if sizes else set())
+    if sizes:
+        assert "4 x aten::add_" in figures["op_count"].reason
+
+
+def test_calls_that_all_differ_are_no_kinds() -> None:
+    """Sizes that depend on data: figures are those of one call, as before."""
+    sizes = iter(range(1, 100))
+    found = measure_step(lambda: torch.ones(next(sizes)).sum(), find_trained(None, None, None), 1)
+    assert found.ops.kinds == ()
+    turns = iter([1, 2] * 50)
+    found = measure_step(lambda: torch.ones(next(turns)).sum(), find_trained(None, None, None), 1)
+    assert len(found.ops.kinds) == 2

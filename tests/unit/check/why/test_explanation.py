@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from perfkit.analysis.pipeline import read_passes
-from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity
+from perfkit.check import variant_check
+from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity, Verdict
 from perfkit.check.side_observations import observe_case
 from perfkit.check.variant_check import check_variant
 from perfkit.check.why.explanation import check_traced_change
@@ -79,3 +80,36 @@ def test_a_side_is_judged_from_what_was_read_of_it_once(tmp_path: Path, monkeypa
         assert result is not None
         assert {judged.of for judged in each.quantities if judged.quantity == "mfu"} == {get_whole(result.mfu)}
     assert (len(checked), len(read), len(set(read))) == (3, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "suspected"),
+    [
+        (Verdict.PASS, False),
+        (Verdict.INCONCLUSIVE, False),
+        (Verdict.NOT_COMPARED, False),
+        (Verdict.WORSE, True),
+        (Verdict.FAIL, True),
+        (Verdict.IMPROVED, True),
+    ],
+)
+def test_ops_are_suspected_for_their_time_where_steps_differ_for_certain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, suspected: bool
+) -> None:
+    """The same calls on both sides, of which one takes three times as long."""
+    sides = []
+    for side, slow in (("before", 100), ("after", 300)):
+        folder = write_suite(tmp_path / side, {"baseline": [record()]})
+        events = []
+        for step in range(3):
+            start = 10_000 * step
+            events.append(mark(f"perfkit::step#{step}", start, 5_000))
+            events.append(op("aten::mm", start, slow, [(8, 8), (8, 8)]))
+            events += [op(f"aten::quiet{n}", start + 400 + 100 * n, 90, [(8,)]) for n in range(10)]
+        write_trace(folder / "baseline/0/rank0" / TRACE_FILE, events)
+        sides.append(observe_case([folder]).variants["baseline"])
+    judged = msgspec.structs.replace(timed(None, None)[0], verdict=verdict)
+    monkeypatch.setattr(variant_check, "judge_variant", lambda *_: (judged,))
+    explained = check_variant("gpt", "baseline", *sides, {}).explanation
+    assert explained is not None
+    assert any("aten::mm" in suspect for suspect in explained.suspects) == suspected
