@@ -23,7 +23,7 @@ from perfkit.trace.readers.trace_reader import read_trace
 _WORK = (OpRole.COSTED, OpRole.UNMODELED, OpRole.COMMUNICATION)
 
 # Calls of a step in its trace: two kinds of work in turn are seen twice each.
-TRACED_CALLS = 4
+_TRACED_CALLS = 4
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class TracedStepOps:
 
 
 def trace_step_ops(step: Step, first: int, trained: TrainedModels) -> TracedStepOps:
-    """Trace `TRACED_CALLS` calls of `step`, with indices from `first` on."""
+    """Trace `_TRACED_CALLS` calls of `step`, with indices from `first` on."""
     with TemporaryDirectory(prefix="perfkit-") as folder:
         path = Path(folder) / "trace.json.gz"
-        drive_recording(record_trace(TRACED_CALLS, path, device=trained.device), step, first)
+        drive_recording(record_trace(_TRACED_CALLS, path, device=trained.device), step, first)
         return _build_step_ops(read_ops(read_trace(path, allocations=False)))
 
 

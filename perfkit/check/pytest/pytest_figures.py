@@ -31,7 +31,7 @@ def build_figures(measured: StepMeasurement, parts: Parts) -> StepFigures:
         "graph_breaks": sum(measured.graph_breaks.values()),
     }
     if ops.kinds:
-        other_work = Unknown(reason=_describe_kinds(ops.kinds))
+        other_work = Unknown(reason=describe_kinds(ops.kinds))
         values = {name: value if name == "graph_breaks" else other_work for name, value in values.items()}
     figures: StepFigures = {}
     for quantity in FIGURES:
@@ -45,7 +45,7 @@ def build_figures(measured: StepMeasurement, parts: Parts) -> StepFigures:
     return figures
 
 
-def _describe_kinds(kinds: Sequence[StepKind]) -> str:
+def describe_kinds(kinds: Sequence[StepKind]) -> str:
     """The kinds of work by the calls that do them, with the ops whose numbers differ."""
     common = reduce(and_, (kind.ops for kind in kinds))
     parts = []

@@ -9,7 +9,7 @@ from perfkit.check.judge.quantities import GatedQuantity
 from perfkit.check.pytest.figure import Figure, Meaning
 from perfkit.check.pytest.figure_parts import format_changed_parts, format_largest_parts, list_parts
 from perfkit.check.pytest.measure import StepMeasurement
-from perfkit.check.pytest.pytest_figures import StepFigures, build_figures
+from perfkit.check.pytest.pytest_figures import StepFigures, build_figures, describe_kinds
 from perfkit.check.pytest.pytest_judge import Given, Judgement, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
 from perfkit.core.errors import UnavailableError
@@ -122,12 +122,18 @@ class CheckedStep:
         calls: Mapping[str, Threshold | None],
         kernels: Mapping[str, Threshold | None],
     ) -> None:
-        """Judge figures by quantity and by pattern; one error lists all failures."""
+        """Judge figures by quantity and by pattern; one error lists all failures.
+
+        An `UnavailableError` where calls of the step take turns with kinds of work.
+        """
         __tracebackhide__ = True
         subjects = [(BY_NAME[name], name, self.figures[name], gate) for name, gate in gates.items()]
         subjects += [(CALLS, f"calls: {pattern}", self.calls(pattern), gate) for pattern, gate in calls.items()]
         subjects += [(KERNELS, f"kernels: {pattern}", self.kernels(pattern), gate) for pattern, gate in kernels.items()]
         gated = [(quantity, key, figure, gate) for quantity, key, figure, gate in subjects if gate is not None]
+        kinds = self.measured.ops.kinds
+        if kinds and any(key != "graph_breaks" for _, key, _, _ in gated):
+            raise UnavailableError(describe_kinds(kinds))
         before = self._get_before({key: figure for _, key, figure, gate in gated if gate.limit is None})
         failures: list[str] = []
         for quantity, key, figure, gate in gated:
