@@ -114,11 +114,9 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
 @click.option("--steps", metavar="N", type=COUNT, help="Timed steps per process.  [default: automatic]")
 @click.option(
     "--warmup",
-    default=DEFAULTS.warmup,
-    show_default=True,
     metavar="N",
     type=click.IntRange(min=0),
-    help=f"Minimum warm-up steps; warm-up ends when steps are steady, after at most {DEFAULTS.max_warmup}.",
+    help=f"Warm-up steps.  [default: until steps are steady, {DEFAULTS.warmup} to {DEFAULTS.max_warmup}]",
 )
 @click.option(
     "--device",

@@ -21,7 +21,7 @@ from perfkit.core.spec import (
 from perfkit.store.request import BenchRequest
 
 # Counts need few steps; times come from pairs. All compared losses are among them.
-COUNTED = Schedule(warmup=5, max_warmup=5, timed=5)
+COUNTED = Schedule(warmup=5, timed=5)
 
 _RANKS = re.compile(r"(.*?)(?:@(\d+))?", re.DOTALL)  # of a variant: `zero2@2`
 

@@ -27,6 +27,9 @@ ParamValue = bool | int | float | str
 Scaling = Literal["weak", "strong"]
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
+# Steps of a warm-up that is to end when steps are steady.
+_LEAST_WARMUP, _MOST_WARMUP = 5, 30
+
 # What a field may take of its struct's repr.
 _MOST_ITEMS = 20
 _MOST_CHARS = 200
@@ -86,13 +89,13 @@ class TechniqueSpec(Struct):
 class Schedule(Struct):
     """Number of steps of each pass of a worker.
 
-    Warm-up lasts at least `warmup` and at most `max_warmup` steps, until step times are steady. `timed` is the number
-    of steps measured with no instrument but the clock. `energy_s` is the duration of the energy pass in seconds; 0: no
-    such pass.
+    Warm-up lasts at least `warmup` and at most `max_warmup` steps, until step times are steady. By default these are 5
+    and 30; a given `warmup` is exact unless `max_warmup` is given too. `timed` is the number of steps measured with no
+    instrument but the clock. `energy_s` is the duration of the energy pass in seconds; 0: no such pass.
     """
 
-    warmup: int = 5
-    max_warmup: int = 30
+    warmup: int = None  # type: ignore[assignment]  # until `__post_init__`, likewise the next
+    max_warmup: int = None  # type: ignore[assignment]
     timed: int = 20
     memory: int = 3
     trace: int = 3
@@ -100,6 +103,10 @@ class Schedule(Struct):
     energy_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.max_warmup is None:
+            msgspec.structs.force_setattr(self, "max_warmup", _MOST_WARMUP if self.warmup is None else self.warmup)
+        if self.warmup is None:
+            msgspec.structs.force_setattr(self, "warmup", _LEAST_WARMUP)
         for name in self.__struct_fields__:
             if getattr(self, name) < 0:
                 raise ValueError(f"schedule.{name} must not be negative, got {getattr(self, name)}")

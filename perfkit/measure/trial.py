@@ -16,7 +16,7 @@ from perfkit.store.layout import get_rank_folder
 
 T = TypeVar("T")
 
-_SHORT = Schedule(warmup=1, max_warmup=1, timed=1)
+_SHORT = Schedule(warmup=1, timed=1)
 
 
 class TrialOutcome(NamedTuple):

@@ -33,7 +33,7 @@ def bench(
     batch_size: int | None = None,
     seq_len: int | None = None,
     steps: int | None = None,
-    warmup: int = Schedule().warmup,
+    warmup: int | None = None,
     calibrate: bool = True,
     progress: Callable[[Event], None] = lambda _: None,
     **options: Any,
@@ -50,7 +50,7 @@ def bench(
         device: `auto` (the GPU if available, else the CPU), `cpu`, `cuda` or `xpu`.
         batch_size, seq_len: override the workload's sizes.
         steps: timed steps per process; by default chosen automatically.
-        warmup: minimum warm-up steps.
+        warmup: warm-up steps; by default until steps are steady, 5 to 30.
         calibrate: True to measure unknown ceilings of this machine first, and exceeded ones again.
         progress: receives the events of `perfkit.measure.run_events`.
         options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`, `dtype`
@@ -72,14 +72,14 @@ def bench(
     variants = tuple(parse_variants(expand_variants(technique)))
     for variant in variants:
         compose_techniques(variant)
-    plan = Schedule()
+    plan = Schedule() if warmup is None else Schedule(warmup=warmup)
     request = BenchRequest(
         workload=resolve_workload(workload, target.kind, batch_size, seq_len),
         variants=variants,
         device=target.kind,
         device_count=target.visible,
         cores=count_available_cores(),
-        schedule=Schedule(warmup=warmup, max_warmup=max(warmup, plan.max_warmup), timed=steps or plan.timed),
+        schedule=msgspec.structs.replace(plan, timed=steps or plan.timed),
         turns=steps,
         calibrate=calibrate,
     )

@@ -119,8 +119,8 @@ def resolve_ceilings(request: BenchRequest, device_name: str, *, console: "Conso
 
 def _update_schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:
     changed: dict[str, Any] = {}
-    if "warmup" in options:
-        changed |= {"warmup": options["warmup"], "max_warmup": max(options["warmup"], DEFAULTS.max_warmup)}
+    if options.get("warmup") is not None:
+        changed |= {"warmup": options["warmup"], "max_warmup": options["warmup"]}
     if "steps" in options:
         changed["timed"] = options["steps"] or DEFAULTS.timed
     if "energy" in options:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from perfkit.attach.host.launcher_env import MOST_HZ, STACKS_HZ
 from perfkit.attach.host.run_folder import find_plan
@@ -120,9 +121,8 @@ def parse_run_options(arguments: Sequence[str]) -> RunOptions:
 
 
 def _build_schedule(warmup: int | None, *, timed: int, trace: int, memory: int) -> Schedule:
-    """An explicit warm-up is exact: a short program has no steps to spare."""
-    least, most = (_DEFAULTS.warmup, _DEFAULTS.max_warmup) if warmup is None else (warmup, warmup)
-    return Schedule(warmup=least, max_warmup=most, timed=timed, trace=trace, memory=memory)
+    given = _DEFAULTS if warmup is None else Schedule(warmup=warmup)
+    return msgspec.structs.replace(given, timed=timed, trace=trace, memory=memory)
 
 
 def check_run_options(

@@ -155,6 +155,17 @@ def test_a_schedule_refuses_negative_steps(field: str) -> None:
         Schedule(**{field: -1})
 
 
+def test_a_warm_up_that_is_given_is_kept_exactly() -> None:
+    """By default it ends when steps are steady."""
+    lengths = [
+        (s.warmup, s.max_warmup) for s in (Schedule(), Schedule(warmup=3), Schedule(warmup=5), Schedule(warmup=0))
+    ]
+    assert lengths == [(5, 30), (3, 3), (5, 5), (0, 0)]
+    both = Schedule(warmup=2, max_warmup=9)
+    assert msgspec.json.decode(msgspec.json.encode(both), type=Schedule) == both
+    assert msgspec.json.decode(b"{}", type=Schedule) == Schedule()
+
+
 def test_ranks_that_a_technique_takes_are_written_behind_its_name() -> None:
     assert parse_technique("tp2") == parse_technique("tp:size=2") == TechniqueSpec(name="tp", params={"size": 2})
     assert parse_variants("zero2+tp:sp=false:size=2|4") == parse_variants("zero2+tp2:sp=false,zero2+tp4:sp=false")

@@ -12,9 +12,10 @@ REQUEST = BenchRequest(workload=WORKLOAD, variants=(), device="cpu", device_coun
 
 def test_what_is_not_given_stays() -> None:
     assert apply_options(REQUEST, {}) == REQUEST
-    changed = apply_options(REQUEST, {"timeout": 1200.0, "steps": 9, "warmup": 40})
+    changed = apply_options(REQUEST, {"timeout": 1200.0, "steps": 9, "warmup": 2})
     assert (changed.timeout_s, changed.turns, changed.seed) == (1200.0, 9, 7)
-    assert changed.schedule == Schedule(warmup=40, max_warmup=40, timed=9)
+    assert changed.schedule == Schedule(warmup=2, max_warmup=2, timed=9)
+    assert apply_options(REQUEST, {"warmup": None}).schedule == Schedule()
 
 
 def test_measuring_ceilings_and_counting_are_conditions_of_the_suite() -> None:
