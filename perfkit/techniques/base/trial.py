@@ -1,8 +1,10 @@
 """Forward passes by which a technique inspects the model before training."""
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -16,7 +18,8 @@ from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_
 def draw_trial_batch(state: TrainState) -> Iterator[Batch]:
     """Draw a batch like those of a run: on the device, with floating-point tensors in the parameters' dtype.
 
-    Running it has no side effects: torch's random numbers and the model's buffers are restored.
+    What the model keeps of running it is restored: its buffers, its modules' numbers and words (counters), and the
+    states of the random generators of torch, Python and NumPy.
     """
     with draw_trial_batches(state) as batches:
         yield next(batches)
@@ -37,16 +40,46 @@ def draw_trial_batches(state: TrainState) -> Iterator[Iterator[Batch]]:
     """The same, without end; on all ranks the same."""
     drawn = draw_batches(state.workload, torch.Generator().manual_seed(0))
     dtype = next((p.dtype for p in state.model.parameters() if p.is_floating_point()), torch.float32)
-    kept = {name: buffer.clone() for name, buffer in state.model.named_buffers()}
     accelerator = get_accelerator(state.device)
     devices = [state.device] if accelerator.has_generator else []
-    with torch.random.fork_rng(devices, device_type=accelerator.type):
-        try:
-            yield (_move_batch(batch, state.device, dtype) for batch in drawn)
-        finally:
-            with torch.no_grad():
-                for name, before in kept.items():
-                    state.model.get_buffer(name).copy_(before)
+    with torch.random.fork_rng(devices, device_type=accelerator.type), _fork_other_generators(), _keep_modules(state):
+        yield (_move_batch(batch, state.device, dtype) for batch in drawn)
+
+
+@contextmanager
+def _fork_other_generators() -> Iterator[None]:
+    """Restores the states of Python's and NumPy's generators."""
+    python, numbers = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numbers)
+
+
+@contextmanager
+def _keep_modules(state: TrainState) -> Iterator[None]:
+    """Restores buffers, also those that were replaced, and attributes of modules that are numbers or words."""
+    modules = [*state.model.modules()]
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in modules
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    attributes = [
+        (vars(module), {name: value for name, value in vars(module).items() if isinstance(value, int | float | str)})
+        for module in modules
+    ]
+    try:
+        yield
+    finally:
+        for values, kept in attributes:
+            values.update(kept)
+        with torch.no_grad():
+            for module, name, buffer, before in buffers:
+                module._buffers[name] = buffer
+                buffer.copy_(before)
 
 
 def run_trial_forward(state: TrainState) -> None:

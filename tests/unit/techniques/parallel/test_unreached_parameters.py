@@ -1,8 +1,10 @@
 """Parameters that the loss does not reach, by a forward pass that leaves nothing behind."""
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -67,3 +69,36 @@ def test_a_graph_that_hides_what_it_recomputes_tells_nothing() -> None:
 def test_plans_look_for_none() -> None:
     state = replace(new_state(make_workload(Net)), planned_for=torch.device("cuda"))
     assert list_names(state) == set()
+
+
+class Counting(nn.Module):
+    """Draws from every generator, counts its calls in three ways, and normalizes by the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+        self.calls, self.rate, self.stage = 0, 1.0, "new"
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.rate *= random.random() + np.random.random() + torch.rand(()).item()
+        self.stage = "used"
+        self.seen = self.seen + len(x)
+        self.steps += 1
+        out: torch.Tensor = self.norm(self.layer(x))
+        return out
+
+
+def test_what_a_forward_pass_keeps_is_restored() -> None:
+    state = new_state(make_workload(Counting))
+    model = state.model
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    objects = {name: id(buffer) for name, buffer in model.named_buffers()}
+    draws = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
+    assert list_names(state) == set()
+    assert (model.calls, model.rate, model.stage) == (0, 1.0, "new")
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert {name: id(buffer) for name, buffer in model.named_buffers()} == objects
+    assert (random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()) == draws
