@@ -10,6 +10,7 @@ import msgspec
 from perfkit.core.errors import UsageError
 from perfkit.core.registry import BrokenPluginError, Registry
 from perfkit.core.spec import WorkloadSpec, parse_workload
+from perfkit.core.texts.import_messages import silence_import_messages
 from perfkit.devices.accelerator import is_cpu
 from perfkit.workloads.parameters import Parameters, explain_misfit
 from perfkit.workloads.user_workload import load_user_workload
@@ -57,6 +58,7 @@ def load_workload(
         UnavailableError: it needs a package that is not installed.
         UserCodeError: the user's code raised.
     """
+    silence_import_messages()  # Transformers imports torchao
     options = {key: value for key, value in (("batch_size", batch_size), ("seq_len", seq_len)) if value is not None}
     for key, value in options.items():
         if spec.params.get(key, value) != value:
