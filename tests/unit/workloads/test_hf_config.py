@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.core.errors import UnavailableError, UsageError
-from perfkit.core.spec import ParamValue
-from perfkit.workloads.hf_config import import_transformers, load_config
+from perfkit.core.spec import ParamValue, parse_workload
+from perfkit.workloads.hf_config import _parse_list, import_transformers, load_config
 from tests.fixtures.errors import has_id
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
@@ -76,3 +76,29 @@ class TestWithTransformers:
         (tmp_path / "config.json").write_text(content, encoding="latin-1")
         with pytest.raises(UsageError, match=message):
             load_config(str(tmp_path), {})
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("[2,3]", [2, 3]),
+        ("[ 1, 2.5e-1 ]", [1, 0.25]),
+        ("[[1,2],[3]]", [[1, 2], [3]]),
+        ("[full_attention,sliding-attention]", ["full_attention", "sliding-attention"]),
+        ('["a b",true,null]', ["a b", True, None]),
+        ("[]", []),
+        ("[1,", "[1,"),
+        ("[1,,2]", "[1,,2]"),
+        ("gelu", "gelu"),
+        (3, 3),
+    ],
+)
+def test_values_in_brackets_are_lists(written: ParamValue, value: object) -> None:
+    assert _parse_list(written) == value
+
+
+def test_a_list_of_a_workloads_text_reaches_the_config() -> None:
+    spec = parse_workload("hf:SwinConfig:depths=[1,3]:num_heads=[2,4]:embed_dim=8", ())
+    assert spec.label == "hf:SwinConfig:depths=[1,3]:num_heads=[2,4]:embed_dim=8"
+    config = load_config("SwinConfig", spec.params)
+    assert (config.depths, config.num_heads, config.embed_dim) == ([1, 3], [2, 4], 8)
