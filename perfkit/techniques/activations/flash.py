@@ -126,7 +126,9 @@ class Flash(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if state.workload.use_sdpa is None:
-            raise UnavailableError(f"the workload {state.workload.name} has no attention to switch")
+            raise UnavailableError(
+                f"the workload {state.workload.name} has no attention to switch: it gives no use_sdpa"
+            )
         failure = _probe_backend(self.backend, state.device, _DTYPES.get(state.compute_dtype, torch.float32))
         if failure is not None:
             raise UnavailableError(

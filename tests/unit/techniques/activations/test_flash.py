@@ -20,7 +20,7 @@ from perfkit.techniques.base.state import TrainState
 from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.workload import Workload, make_adamw
 from tests.unit.techniques.facts import check_claims
-from tests.unit.techniques.tiny import applied, batches, new_state, relative_difference, train
+from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, relative_difference, train
 
 
 class Attends(nn.Module):
@@ -199,3 +199,8 @@ def test_flex_is_refused_before_training_where_the_model_has_dropout(monkeypatch
     monkeypatch.setattr(flash, "_probe_backend", lambda *_asked: None)  # as on a GPU
     with pytest.raises(UnavailableError, match=r"flex attention .*dropout"):
         applied("flash:backend=flex", new_state(workload(0.1, "")))
+
+
+def test_a_workload_without_a_switch_is_told_which_field_it_lacks() -> None:
+    with pytest.raises(UnavailableError, match=r"\buse_sdpa$"):
+        applied("flash", new_state(replace(WORKLOAD, use_sdpa=None)))
