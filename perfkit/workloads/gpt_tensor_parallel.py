@@ -20,10 +20,15 @@ from perfkit.workloads.workload import TensorParallelSplit
 def split_gpt(heads: int, seq_len: int, split: TensorParallelSplit) -> dict[str, ParallelStyle]:
     """The plan for `parallelize_module`; `UnavailableError` where heads or tokens do not divide by the ranks."""
     if heads % split.ranks:
-        raise UnavailableError(f"{heads} heads are not divisible by {split.ranks} ranks", id="skip.indivisible")
+        raise UnavailableError(
+            f"{heads} heads are not divisible by {split.ranks} ranks; {split.describe_fitting(heads)}",
+            id="skip.indivisible",
+        )
     if split.sequence and seq_len % split.ranks:
         raise UnavailableError(
-            f"sequences of {seq_len} tokens are not divisible by {split.ranks} ranks", id="skip.indivisible"
+            f"sequences of {seq_len} tokens are not divisible by {split.ranks} ranks; "
+            f"{split.describe_fitting(heads, seq_len)}, or sp=false",
+            id="skip.indivisible",
         )
     # Activations are (batch, time, width); between layers whole, or split along time.
     between: Placement = Shard(1) if split.sequence else Replicate()

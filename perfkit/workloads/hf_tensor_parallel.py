@@ -33,7 +33,8 @@ def split_by_model_plan(model: nn.Module, split: TensorParallelSplit) -> dict[st
     if any(number % split.ranks for number in heads):
         shown = " and ".join(map(str, sorted(heads)))
         raise UnavailableError(
-            f"{shown} heads of {who} are not divisible by {split.ranks} ranks", id="skip.indivisible"
+            f"{shown} heads of {who} are not divisible by {split.ranks} ranks; {split.describe_fitting(*heads)}",
+            id="skip.indivisible",
         )
     # Last: with these options nothing else is refused.
     if split.sequence or split.loss:

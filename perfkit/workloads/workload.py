@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -36,6 +37,13 @@ class TensorParallelSplit(NamedTuple):
     ranks: int
     sequence: bool
     loss: bool
+
+    def describe_fitting(self, *numbers: int) -> str:
+        """Describe the next numbers of ranks that divide all `numbers`, as advice."""
+        common = gcd(*numbers)
+        divisors = [ranks for ranks in range(2, common + 1) if common % ranks == 0]
+        fitting = sorted(sorted(divisors, key=lambda ranks: abs(ranks - self.ranks))[:2])
+        return f"use {' or '.join(f'tp{ranks}' for ranks in fitting)}" if fitting else "no number of ranks divides them"
 
 
 TensorParallelPlan = Callable[[nn.Module, TensorParallelSplit], Mapping[str, "ParallelStyle"]]

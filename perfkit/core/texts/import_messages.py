@@ -2,8 +2,8 @@
 
 import logging
 
-# Texts in messages, by logger. torchao has extensions for other versions of Python and other GPUs, and registers enums in
-# a way that torch no longer needs.
+# Texts in messages, by logger. torchao has extensions for other versions of Python and other GPUs, and registers enums
+# in a way that torch no longer needs.
 _MESSAGES = {
     "torchao": ("Failed to load ", "Skipping import of cpp extensions "),
     "torch.utils._pytree": (" is an Enum subclass and is now natively supported by torch.compile ",),

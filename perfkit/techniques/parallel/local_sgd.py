@@ -65,9 +65,14 @@ class LocalSgd(Technique):
 
     def __post_init__(self) -> None:
         if self.within > 1 and self.group == 1:
-            raise ValueError("within needs group=N")
+            raise ValueError("within is of a group's ranks; also give group=N, such as group=2")
         if self.period % self.within or self.period == self.within:
-            raise ValueError(f"period must be a multiple of within, got {self.period} and {self.within}")
+            below = self.period // self.within * self.within
+            fitting = [period for period in (below, below + self.within) if period > self.within] or [2 * self.within]
+            raise ValueError(
+                f"period={self.period} must be a larger multiple of within={self.within}; use "
+                + " or ".join(f"period={period}" for period in fitting)
+            )
 
     def ranks(self) -> RankRequirement:
         return RankRequirement(2 * self.group, self.group)

@@ -1,5 +1,6 @@
 """Transformers' own plans for tensor parallelism, as DTensor's styles."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ def test_a_llama_is_split_by_heads_mlp_and_vocabulary() -> None:
 def test_what_the_plan_does_not_serve_is_refused(config: str, split: TensorParallelSplit, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
         split_by_model_plan(model_of(config), split)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "numbers", "fitting"),
+    [
+        (4, (6,), ["tp2", "tp3"]),
+        (2, (9, 3), ["tp3"]),
+        (8, (12, 4), ["tp2", "tp4"]),
+        (2, (5, 7), []),
+        (2, (1,), []),
+    ],
+)
+def test_ranks_that_divide_heads_are_named(ranks: int, numbers: tuple[int, ...], fitting: list[str]) -> None:
+    advice = TensorParallelSplit(ranks, sequence=False, loss=False).describe_fitting(*numbers)
+    assert re.findall(r"tp\d+", advice) == fitting
 
 
 def test_no_option_is_named_that_is_refused_next() -> None:

@@ -77,8 +77,10 @@ def test_ranks_that_others_take_are_refused(technique):
 @pytest.mark.parametrize(
     ("variant", "reason"),
     [
-        ("local_sgd:within=2", "within .*group=N"),
-        ("local_sgd:period=4:within=3:group=2", "must be a multiple of within"),
+        ("local_sgd:within=2", "within .*group=2"),
+        ("local_sgd:period=4:within=3:group=2", r"\bperiod=6$"),
+        ("local_sgd:period=7:within=3:group=2", r"\bperiod=6 or period=9$"),
+        ("local_sgd:period=3:within=3:group=2", r"\bperiod=6$"),
         ("local_sgd:period=1", "period"),
         ("ssp:staleness=0", "staleness"),
         ("ssp+local_sgd", "choose one"),
