@@ -8,6 +8,25 @@ import msgspec
 from perfkit.core.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
 from perfkit.devices.accelerator import is_cpu
 
+# By option of `perfkit bench`, on the command line and in Python, the field of a request that it sets as it is.
+OPTION_FIELDS = {
+    "rounds": "rounds",
+    "precision": "precision",
+    "budget": "budget_s",
+    "steps": "turns",
+    "dtype": "dtype",
+    "scaling": "scaling",
+    "accumulate": "accumulation",
+    "timeout": "timeout_s",
+    "memory_limit": "memory_limit_bytes",
+    "threads": "threads",
+    "launcher": "launcher",
+    "nnodes": "nodes",
+    "rdzv_endpoint": "endpoint",
+    "seed": "seed",
+    "counters": "counters",
+}
+
 
 def make_rank_fields(sizes: Sequence[int]) -> dict[str, Any]:
     """The fields of a request of these numbers of ranks: none, one or several."""

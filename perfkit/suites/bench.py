@@ -1,13 +1,13 @@
 """Measures a suite from Python, then analyzes it from its folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.errors import UsageError
+from perfkit.core.errors import make_unknown_name_error
 from perfkit.core.spec import Schedule, parse_variants
 from perfkit.core.texts.redact import redact_text
 from perfkit.devices.machine.device_choice import find_device
@@ -17,7 +17,7 @@ from perfkit.measure.bench import run_bench as run_suite
 from perfkit.measure.rank.limits import check_limits
 from perfkit.measure.resolve_request import find_requested_ncu, resolve_request
 from perfkit.measure.run_events import Event
-from perfkit.store.request import BenchRequest
+from perfkit.store.request import OPTION_FIELDS, BenchRequest, make_rank_fields
 from perfkit.suites.remeasure import analyze_and_remeasure
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import expand_variants
@@ -32,6 +32,7 @@ def bench(
     device: str = "auto",
     batch_size: int | None = None,
     seq_len: int | None = None,
+    world_size: int | Sequence[int] = (),
     steps: int | None = None,
     warmup: int | None = None,
     calibrate: bool = True,
@@ -49,14 +50,15 @@ def bench(
         out: folder to write, new or empty; by default `runs/TIME-WORKLOAD`.
         device: `auto` (the GPU if available, else the CPU), `cpu`, `cuda` or `xpu`.
         batch_size, seq_len: override the workload's sizes.
+        world_size: ranks per run, or several numbers of them to measure scaling; by default as many as techniques need.
         steps: timed steps per process; by default chosen automatically.
         warmup: warm-up steps; by default until steps are steady, 5 to 30.
         calibrate: True to measure unknown ceilings of this machine first, and exceeded ones again.
         progress: receives the events of `perfkit.measure.run_events`.
-        options: other fields of `perfkit.store.request.BenchRequest`: `precision` (0.05), `budget_s`, `rounds`, `dtype`
-            (`fp32`, `bf16`, `fp16`), `world_size`, `world_sizes`, `scaling` (`weak`, `strong`), `threads`,
-            `accumulation`, `seed`, `timeout_s`, `memory_limit_bytes`, `launcher` (`process`, `torchrun`, `slurm`,
-            `ray`), `counters` (True: Nsight Compute counts kernels).
+        options: other options by their names on the command line: `precision` (0.05), `budget` (seconds), `rounds`,
+            `dtype` (`fp32`, `bf16`, `fp16`), `scaling` (`weak`, `strong`), `threads`, `accumulate`, `seed`, `timeout`
+            (seconds), `memory_limit` (bytes), `launcher` (`process`, `torchrun`, `slurm`, `ray`), `nnodes`,
+            `rdzv_endpoint`, `counters` (True: Nsight Compute counts kernels).
 
     Raises:
         UsageError: the request is invalid; nothing was run.
@@ -83,10 +85,12 @@ def bench(
         turns=steps,
         calibrate=calibrate,
     )
-    try:
-        request = msgspec.structs.replace(request, **options)
-    except TypeError as error:
-        raise UsageError(f"perfkit.bench: {error}") from None
+    for name in options:
+        if name not in OPTION_FIELDS:
+            raise make_unknown_name_error("parameter of perfkit.bench", name, OPTION_FIELDS)
+    fields = {OPTION_FIELDS[name]: value for name, value in options.items()}
+    sizes = (world_size,) if isinstance(world_size, int) else world_size
+    request = msgspec.structs.replace(request, **fields, **make_rank_fields(sizes))
     check_limits(request.timeout_s, request.memory_limit_bytes)
     request = resolve_request(request)
     ncu = find_requested_ncu(request)

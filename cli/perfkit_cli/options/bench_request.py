@@ -10,7 +10,7 @@ from perfkit.core.errors import UsageError
 from perfkit.core.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.device_choice import find_device
-from perfkit.store.request import BenchRequest, make_rank_fields
+from perfkit.store.request import OPTION_FIELDS, BenchRequest, make_rank_fields
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,27 +20,10 @@ if TYPE_CHECKING:
 
 DEFAULTS = Schedule()
 
-# By option the field of a request that it sets as it is.
-_FIELDS = {
-    "rounds": "rounds",
-    "precision": "precision",
-    "budget": "budget_s",
-    "steps": "turns",
-    "dtype": "dtype",
-    "scaling": "scaling",
-    "accumulate": "accumulation",
-    "timeout": "timeout_s",
-    "memory_limit": "memory_limit_bytes",
-    "threads": "threads",
-    "launcher": "launcher",
-    "nnodes": "nodes",
-    "rdzv_endpoint": "endpoint",
-    "seed": "seed",
-}
 # Those that a resumed suite keeps, and takes anew.
 KEPT = ("no_calibrate", "counters")
 TAKEN = (
-    *_FIELDS,
+    *OPTION_FIELDS,
     *KEPT,
     "world_sizes",
     "warmup",
@@ -66,11 +49,9 @@ def refuse_given(ctx: click.Context, names: Iterable[str], why: str) -> None:
 
 def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchRequest:
     """Replace fields of `request` by these options."""
-    fields = {field: options[name] for name, field in _FIELDS.items() if name in options}
+    fields = {field: options[name] for name, field in OPTION_FIELDS.items() if name in options}
     if "rounds" not in options and ("precision" in options or "budget" in options):
         fields["rounds"] = None  # a number of rounds would stand in for them
-    if "counters" in options:
-        fields["counters"] = options["counters"]
     if "no_calibrate" in options:
         fields["calibrate"] = not options["no_calibrate"]
     if "device" in options:

@@ -1,5 +1,6 @@
 """A suite from Python: what the parent asks for, with runs that end at once."""
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from perfkit.core.spec import RunSpec
 from perfkit.devices.machine import device_choice
 from perfkit.measure import suite_writer
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
+from perfkit.store.request import OPTION_FIELDS
+from perfkit_cli.bench import command as bench_command
 
 
 @pytest.fixture
@@ -24,7 +27,11 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
         specs.append(spec)
         run = RunResult(status=RunStatus.OK)
         record = RankRecord(
-            rank=0, world_size=1, status=RunStatus.OK, samples=StepSamples(wall_s=(0.1, 0.1)), is_steady=True
+            rank=0,
+            world_size=spec.launch.world_size,
+            status=RunStatus.OK,
+            samples=StepSamples(wall_s=(0.1, 0.1)),
+            is_steady=True,
         )
         for name, value in ((SPEC_FILE, spec), (RUN_FILE, run), ("rank0/record.json", record)):
             write_json(folder / name, value)
@@ -53,13 +60,29 @@ def test_what_is_asked_for_is_run_and_analysed(launched: list[RunSpec], tmp_path
         assert perfkit.analyze(folder).command == found.command
 
 
+def test_options_have_the_names_of_the_command_line(launched: list[RunSpec]) -> None:
+    perfkit.bench(
+        "gpt:size=nano", "ddp", out="suite", device="cpu", calibrate=False, rounds=0, warmup=2, world_size=[2, 4],
+        timeout=60.0, memory_limit=2**33, accumulate=3,
+    )  # fmt: skip
+    assert {(spec.launch.world_size, spec.launch.timeout_s) for spec in launched} == {(2, 60.0), (4, 60.0)}
+    assert {(spec.accumulation, spec.launch.memory_limit_bytes) for spec in launched} == {(3, 2**33)}
+    assert {(spec.schedule.warmup, spec.schedule.max_warmup) for spec in launched} == {(2, 2)}
+    options = {option.opts[-1].lstrip("-").replace("-", "_") for option in bench_command.params}
+    assert OPTION_FIELDS.keys() <= options
+    assert set(inspect.signature(perfkit.bench).parameters) - options == {
+        "calibrate", "progress", "options",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
         (("gtp",), {}, "unknown workload 'gtp'"),
         (("gpt", "ampp"), {}, "unknown technique 'ampp'"),
-        (("gpt", "amp"), {"repeat": 3}, "has no field 'repeat'"),
-        (("gpt", "amp"), {"timeout_s": float("nan")}, "--timeout nan"),
+        (("gpt", "amp"), {"repeat": 3}, "'repeat'"),
+        (("gpt", "amp"), {"timeout_s": 3.0}, "'timeout'"),
+        (("gpt", "amp"), {"timeout": float("nan")}, "--timeout nan"),
     ],
 )
 def test_a_wrong_request_runs_nothing(launched, tmp_path, arguments, options, message) -> None:
