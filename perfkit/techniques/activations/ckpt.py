@@ -246,7 +246,7 @@ def _turn_off_caches(state: TrainState) -> None:
     """
     configs = {id(config): config for config in (getattr(module, "config", None) for module in state.model.modules())}
     for config in configs.values():
-        if getattr(config, "use_cache", None) is True:
+        if config is not None and getattr(config, "use_cache", None) is True:
             config.use_cache = False
             state.on_close.append(partial(setattr, config, "use_cache", True))
             state.fact_notes["recomputed_blocks"] = (
