@@ -75,7 +75,7 @@ def find_critical_path(graph: DependencyGraph, work: ReplayWork, change: Modifie
 
 def _walk_back(before: list[int], place: int) -> Ints:
     """The places from the beginning to this one, without the beginning."""
-    walked = []
+    walked: list[int] = []
     walk = walked.append
     while place:
         walk(place)
