@@ -75,7 +75,7 @@ class Claim(Struct):
     (`perfkit.FACTS` lists both). With `relative_to`, `value` is a factor on another fact: a fact of the
     same record (`"reference_saved_tensor_bytes"`) or the same fact of the baseline run (`"baseline"`).
     `tolerance` is relative and applies to EQUAL. With `whole` and AT_LEAST, `value` is all that was to change: the
-    claim holds from nine tenths on, and below that in part.
+    claim holds from nine tenths on, and below that in part. `counted` names what it counts ("attention calls").
     """
 
     technique: str
@@ -86,6 +86,7 @@ class Claim(Struct):
     relative_to: str = ""
     tolerance: float = 0.0
     whole: bool = False
+    counted: str = ""
 
 
 class ParityRule(Struct):

@@ -137,10 +137,15 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
     allowance = (
         f" within {format_percent(claim.tolerance)}" if claim.relation == Relation.EQUAL and claim.tolerance else ""
     )
-    evidence = (
-        f"{_format_fact_name(claim.fact)}: {_format_bounds(claim, bounds)}, "
-        f"expected {_RELATIONS[claim.relation]} {_format_expected(claim, expected)}{allowance}{origin}"
-    ) + (f"; {bounds.note}" if bounds.note else "")
+    if claim.whole:
+        whole = f"{show_fact(claim.fact, expected)} {claim.counted or _format_fact_name(claim.fact)}"
+        evidence = f"{_format_bounds(claim, bounds)} of {whole}, expected at least {format_percent(_NEARLY_ALL)}"
+    else:
+        evidence = (
+            f"{_format_fact_name(claim.fact)}: {_format_bounds(claim, bounds)}, "
+            f"expected {_RELATIONS[claim.relation]} {show_fact(claim.fact, expected)}{allowance}{origin}"
+        )
+    evidence += f"; {bounds.note}" if bounds.note else ""
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
@@ -157,11 +162,6 @@ def _replace_unknown_fact(claim: Claim, facts: Facts) -> Claim:
     kind, _, detail = claim.fact.partition(":")
     other = f"{STANDS_FOR.get(kind, kind)}:{detail}"
     return replace(claim, fact=other) if claim.fact not in facts and other in facts else claim
-
-
-def _format_expected(claim: Claim, expected: float) -> str:
-    value = show_fact(claim.fact, expected)
-    return f"{format_percent(_NEARLY_ALL)} of {value}" if claim.whole else value
 
 
 def _format_bounds(claim: Claim, bounds: FactBounds) -> str:

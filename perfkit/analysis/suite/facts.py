@@ -25,6 +25,7 @@ BACKWARD_OP_CALLS = "backward_op_calls"
 RANGE_CALLS = "range_calls"
 KERNEL_CALLS = "kernel_calls"
 MATMUL_KERNEL_CALLS = "matmul_kernel_calls"
+MATMUL_KERNEL_S = "matmul_kernel_s"
 MATMUL_FLOPS_SHARE = "matmul_flops_share"
 MATMUL_TIME_SHARE = "matmul_time_share"
 GRAPH_LAUNCHES = "graph_launches"
@@ -35,6 +36,7 @@ DERIVED = (
     RANGE_CALLS,
     KERNEL_CALLS,
     MATMUL_KERNEL_CALLS,
+    MATMUL_KERNEL_S,
     MATMUL_FLOPS_SHARE,
     GRAPH_LAUNCHES,
     COMPILED_FLOPS_SHARE,
@@ -56,7 +58,8 @@ def derive_trace_facts(ops: Ops, names: Iterable[str], step_flops: float | None 
     `op_calls:<globs>` and `backward_op_calls:<globs>` count ops, nested ones too, in all of a step or its backward
     phase; `range_calls:<globs>` counts ranges that the program marked;
     `kernel_calls:<globs>` counts device kernels, on a CPU compiled kernels; `<globs>` is a comma-separated list
-    of patterns; `matmul_kernel_calls:<dtype>` counts matrix kernels that multiply in the dtype, as their names tell.
+    of patterns; `matmul_kernel_calls:<dtype>` counts matrix kernels that multiply in the dtype, as their names tell;
+    `matmul_kernel_s:<dtypes>` is the time of those of one of several dtypes.
     `matmul_flops_share:<dtype>` is the share of the FLOPs of matrix products whose operands have the
     dtype; it is absent where the trace shows no matrix product. Where it shows some without FLOPs,
     `matmul_time_share:<dtype>` stands for it. `graph_launches` counts launches of CUDA graphs; it is absent where no
@@ -79,6 +82,8 @@ def derive_trace_facts(ops: Ops, names: Iterable[str], step_flops: float | None 
             facts[name] = sum(
                 count for called, count in count_kernel_calls(ops).items() if _get_matmul_dtype(called) == detail
             )
+        elif kind == MATMUL_KERNEL_S:
+            facts[name] = _sum_matmul_kernel_s(ops, frozenset(detail.split(",")))
         elif kind == MATMUL_FLOPS_SHARE:
             facts |= _compute_matmul_share(ops, graphs, detail)
         elif kind == GRAPH_LAUNCHES and ops.trace.has_device_events:
@@ -91,6 +96,19 @@ def derive_trace_facts(ops: Ops, names: Iterable[str], step_flops: float | None 
 def _count_matching(calls: Mapping[str, float], globs: str) -> float:
     patterns = _split_patterns(globs)
     return sum(count for name, count in calls.items() if match_any(name, patterns))
+
+
+def _sum_matmul_kernel_s(ops: Ops, dtypes: frozenset[str]) -> float:
+    """Seconds per step of matrix kernels whose names show one of `dtypes`."""
+    trace, event = ops.trace, ops.kernels.event
+    if len(ops.steps):
+        event = event[ops.kernel_step != NONE]
+    names, of_event = np.unique(trace.name[event], return_inverse=True)
+    shown = np.array([_get_matmul_dtype(trace.names[number]) in dtypes for number in names.tolist()], bool)
+    if not shown.any():
+        return 0.0
+    event = event[shown[of_event.reshape(-1)]]
+    return float((trace.end_ns[event] - trace.start_ns[event]).sum()) / 1e9 / max(len(ops.steps), 1)
 
 
 def _get_matmul_dtype(kernel_name: str) -> str | None:

@@ -20,6 +20,7 @@ _FUSED_ATTENTION = (
     "_scaled_dot_product_fused_attention_overrideable",
     "_flash_attention_forward",
     "_efficient_attention_forward",
+    "flex_attention",  # run uncompiled here, whatever compiles it in a step
 )
 _BATCHED_PRODUCTS = ("bmm", "baddbmm")
 _PRODUCTS = (*_BATCHED_PRODUCTS, "mm", "addmm")
@@ -84,9 +85,7 @@ class FusedCalls(TorchDispatchMode):
         if any(hasattr(kind, "to_local") for kind in types):
             return NotImplemented
         result = func(*args, **(kwargs or {}))
-        packet = getattr(func, "overloadpacket", None)
-        if packet is not None:
-            self._count(packet.__name__, args, result)
+        self._count(getattr(func, "overloadpacket", func).__name__, args, result)  # higher-order ops have no overloads
         return result
 
     def _count(self, name: str, args: tuple[Any, ...], result: Any) -> None:

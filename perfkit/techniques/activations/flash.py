@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
@@ -181,21 +182,17 @@ class Flash(Technique):
         state.left_out_flops += extent.left_out
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
-        runs = self._make_claim(
-            f"attention runs in torch's fused op ({self.backend})", _CALLS[self.backend], Relation.AT_LEAST, 1.0
+        nearly_all = partial(
+            self._make_claim,
+            relation=Relation.AT_LEAST,
+            value=1.0,
+            relative_to="all_attention_calls",
+            whole=True,
+            counted="attention calls",
         )
-        claims = [runs]
-        if self.backend not in ("math", "flex"):
-            claims.append(
-                self._make_claim(
-                    "attention calls run in fused ops",
-                    "fused_attention_calls",
-                    Relation.AT_LEAST,
-                    1.0,
-                    "all_attention_calls",
-                    whole=True,
-                )
-            )
+        claims = [nearly_all(f"attention runs in this op of torch ({self.backend})", _CALLS[self.backend])]
+        if self.backend != "math":
+            claims.append(nearly_all("attention calls run in fused ops", "fused_attention_calls"))
         if not self.window:
             return tuple(claims)
         reach = self._make_claim(

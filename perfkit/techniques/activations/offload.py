@@ -205,7 +205,14 @@ class Offload(Technique):
         fact, out, back = "optimizer_state_bytes", f"bytes_to_{self.to}", f"bytes_from_{self.to}"
         return (
             self._make_claim("optimizer state is offloaded between updates", fact, Relation.AT_MOST, stays, "baseline"),
-            self._make_claim("the state of every large parameter is copied out", out, Relation.AT_LEAST, float(paged)),
+            self._make_claim(
+                "the state of every large parameter is copied out",
+                out,
+                Relation.AT_LEAST,
+                float(paged),
+                whole=True,
+                counted="optimizer state",
+            ),
             self._make_claim("optimizer state is copied back for every update", back, Relation.AT_LEAST, 1.0, out),
         )
 
@@ -215,11 +222,10 @@ class Offload(Technique):
         stays = 1 - 0.9 * paged / everything
         statement, resident = "block parameters are offloaded between steps", "parameter_bytes"
         out, back = f"bytes_to_{self.to}", f"bytes_from_{self.to}"
+        nearly_all = partial(self._make_claim, relation=Relation.AT_LEAST, whole=True, counted="parameters")
         return (
             self._make_claim(statement, resident, Relation.AT_MOST, stays, "reference_parameter_bytes"),
-            self._make_claim("updated parameters are copied out", out, Relation.AT_LEAST, 0.9 * paged),
+            nearly_all("updated parameters are copied out", out, value=float(paged)),
             # forward, backward and update each bring them in
-            self._make_claim(
-                "parameters are copied back for forward and backward", back, Relation.AT_LEAST, 2 * 0.9 * paged
-            ),
+            nearly_all("parameters are copied back for forward and backward", back, value=2.0 * paged),
         )

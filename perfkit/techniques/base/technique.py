@@ -200,6 +200,7 @@ class Technique(Struct):
         *,
         tolerance: float = 0.0,
         whole: bool = False,
+        counted: str = "",
     ) -> Claim:
         """One of its claims; see `perfkit.Claim`."""
         return Claim(
@@ -211,6 +212,7 @@ class Technique(Struct):
             relative_to=relative_to,
             tolerance=tolerance,
             whole=whole,
+            counted=counted,
         )
 
     def parity(self) -> ParityRule:

@@ -114,7 +114,15 @@ class Compile(Technique):
         if _COMPILABLE in state.facts:
             statement = f"compiled graphs contain the {self.scope}'s FLOPs"
             claims.append(
-                self._make_claim(statement, "compiled_flops_share", Relation.AT_LEAST, 1.0, _COMPILABLE, whole=True)
+                self._make_claim(
+                    statement,
+                    "compiled_flops_share",
+                    Relation.AT_LEAST,
+                    1.0,
+                    _COMPILABLE,
+                    whole=True,
+                    counted="the step's FLOPs",
+                )
             )
         if self.fullgraph:
             claims.append(self._make_claim("no graph breaks", "graph_breaks", Relation.EQUAL, 0.0))

@@ -166,6 +166,7 @@ class Optim(Technique):
                         1.0,
                         "updated_parameter_bytes",
                         whole=True,
+                        counted="updated parameters",
                     )
                 )
             return tuple(runs)
@@ -193,6 +194,7 @@ class Optim(Technique):
                     Relation.AT_LEAST,
                     codes,
                     whole=True,
+                    counted="moments in codes",
                 )
             )
         return tuple(claims)

@@ -45,7 +45,12 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
         "bitsandbytes.optim:AdamW8bit", state.count_adam8bit_bytes, 1.0, "arXiv 2110.02861", _BNB, code_bytes=2.0
     ),
     "paged_adamw8bit": OptimizerKind(
-        "bitsandbytes.optim:PagedAdamW8bit", state.count_paged_adam8bit_bytes, 1.0, "arXiv 2305.14314, section 3", _BNB
+        "bitsandbytes.optim:PagedAdamW8bit",
+        state.count_paged_adam8bit_bytes,
+        1.0,
+        "arXiv 2305.14314, section 3",
+        _BNB,
+        code_bytes=2.0,
     ),
     "lion8bit": OptimizerKind(
         "bitsandbytes.optim:Lion8bit", state.count_momentum8bit_bytes, 0.1, "arXiv 2110.02861", _BNB, code_bytes=1.0

@@ -122,19 +122,31 @@ class FullyShard(Technique):
         """Make claims on calls, block by block."""
         units = float(len(state.block_names) or len(state.models))
         least, gathers = partial(self._make_claim, relation=Relation.AT_LEAST), f"backward_op_calls:{_GATHERS}"
-        yield least("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", value=1.0)
+        if state.workload.step is None:  # an own step runs as many passes as it likes
+            nearly_all, size = partial(least, whole=True), self._count_reduced_bytes(state)
+            fact, counted = "collective_bytes:reduce-scatter", "gradients"
+            yield nearly_all("all gradients are reduced into shards", fact, value=size, counted=counted)
+            statement = "parameters are freed and gathered for each pass" if self._reshard else "parameters are gathered"
+            fact, counted = "collective_bytes:all-gather", "parameters"
+            yield nearly_all(statement, fact, value=self._count_gathered_bytes(state), counted=counted)
+        else:
+            yield least("gradients are reduced into shards", "op_calls:c10d::*reduce_scatter*", value=1.0)
         yield least("parameters are gathered for every block", f"op_calls:{_GATHERS}", value=units)
         if self._reshard:
             yield least("parameters are gathered again in backward", gathers, value=units)
-            if state.workload.step is None:  # an own step runs as many forward passes as it likes
-                size = self._count_gathered_bytes(state)
-                fact = "collective_bytes:all-gather"
-                yield least("parameters are freed and gathered for each pass", fact, value=size, whole=True)
         else:
             yield self._make_claim("parameters are kept from forward to backward", gathers, Relation.EQUAL, 0.0)
 
+    def _count_reduced_bytes(self, state: TrainState) -> float:
+        """Count the bytes of gradients reduced into shards once in a step, whatever the number of microbatches."""
+        ranks = self._count_slices(state)
+        elsewhere = {*state.dealt_parameters, *state.unreached_parameters}
+        trained = [p for p in state.model.parameters() if p.requires_grad and p not in elsewhere]
+        return float(ranks * sum(count_slice_bytes(parameter, ranks) for parameter in trained))
+
     def _count_gathered_bytes(self, state: TrainState) -> float:
-        """Count the bytes gathered in a step: all for forward, and again those of blocks that gradients flow through.
+        """Count the bytes gathered in a step: all for forward, and where blocks free them, again for backward those
+        that gradients flow through.
 
         The rest outside of the blocks counts as one block.
         """
@@ -143,7 +155,7 @@ class FullyShard(Technique):
         groups = [*inside, [parameter for parameter in state.model.parameters() if parameter not in of_blocks]]
         total = 0
         for group in groups:
-            passes = 2 if any(parameter.requires_grad for parameter in group) else 1
+            passes = 2 if self._reshard and any(parameter.requires_grad for parameter in group) else 1
             sliced = [parameter for parameter in group if parameter not in state.dealt_parameters]
             total += passes * ranks * sum(count_slice_bytes(parameter, ranks) for parameter in sliced)
         return float(state.accumulation * state.microbatches * total)

@@ -60,12 +60,14 @@ class Tf32(Technique):
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         return (
-            Claim(
-                technique=self.name,
-                statement="fp32 matmuls run in TF32",
-                fact="matmul_kernel_calls:tf32",
-                relation=Relation.AT_LEAST,
-                value=1.0,
+            self._make_claim(
+                "fp32 matmuls run in TF32",
+                "matmul_kernel_s:tf32",
+                Relation.AT_LEAST,
+                1.0,
+                "matmul_kernel_s:tf32,fp32",
+                whole=True,
+                counted="time of fp32 matmul kernels",
             ),
         )
 

@@ -202,17 +202,16 @@ def check_claims(
 
 
 def _check(claim: Claim, trace: StepTrace, facts: dict[str, float], baseline: dict[str, float]) -> tuple[bool, str]:
-    kind, _, detail = claim.fact.partition(":")
-    found = (
-        facts[claim.fact]
-        if claim.fact in facts or not (detail or kind == "compiled_flops_share")
-        else trace.fact(kind, detail)
-    )
-    expected = claim.value
+    def get_fact(name: str) -> float:
+        kind, _, detail = name.partition(":")
+        known = name in facts or not (detail or kind == "compiled_flops_share")
+        return facts[name] if known else trace.fact(kind, detail)
+
+    found, expected = get_fact(claim.fact), claim.value
     if claim.relative_to:
-        expected *= baseline[claim.fact] if claim.relative_to == "baseline" else facts[claim.relative_to]
+        expected *= baseline[claim.fact] if claim.relative_to == "baseline" else get_fact(claim.relative_to)
     verdict = {
-        Relation.AT_LEAST: found >= expected * (0.9 if claim.whole else 1),
+        Relation.AT_LEAST: found >= expected * 0.9 > 0 if claim.whole else found >= expected,
         Relation.AT_MOST: found <= expected,
         Relation.EQUAL: math.isclose(found, expected, rel_tol=claim.tolerance),
     }[claim.relation]

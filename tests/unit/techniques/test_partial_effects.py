@@ -1,6 +1,6 @@
 """Sabotaged techniques: they act on a part only, or on nothing, and none is credited."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,12 +11,14 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import flex_attention
 from torch.optim import Optimizer
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.analysis.suite.engagement import check_claims, is_engaged, is_engaged_in_part
 from perfkit.core.record import Claim
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
+from perfkit.instruments.facts.fused_calls import FusedCalls
 from perfkit.instruments.training.tensors import collect_state_facts
 from perfkit.techniques.apply import AppliedTechniques
 from perfkit.techniques.base.state import TrainState, World
@@ -76,6 +78,25 @@ def test_attention_that_falls_back_to_math_is_not_active() -> None:
     made = applied("flash:backend=auto", new_state(FOUR_BLOCKS))
     with sdpa_kernel(SDPBackend.MATH):
         assert judge_applied(made) == "not active"
+
+
+def test_math_in_some_layers_is_a_part() -> None:
+    outcomes = {}
+    for count in (0, 2, 4):
+        made = applied("flash:backend=math", new_state(replace(FOUR_BLOCKS, use_sdpa=switch_first(count))))
+        outcomes[count] = judge_applied(made)
+    assert outcomes == {0: "not active", 2: "in part", 4: "active"}
+
+
+def test_flex_attention_is_one_call_each() -> None:
+    q, k, v = torch.randn(3, 1, 2, 16, 8).unbind()
+    mask = torch.ones(16, 16, dtype=torch.bool).tril()
+    with torch.compiler.set_stance("force_eager"), FusedCalls([]) as calls:
+        for _ in range(3):
+            flex_attention(q, k, v)
+        (q @ k.transpose(-2, -1)).masked_fill(~mask, -1e9).softmax(-1).matmul(v)
+    facts = calls.collect_facts()
+    assert (facts["fused_attention_calls"], facts["all_attention_calls"]) == (3.0, 4.0)
 
 
 def test_a_router_is_no_attention() -> None:
@@ -176,27 +197,41 @@ def two_ranks() -> Iterator[None]:
     dist.destroy_process_group()
 
 
+def keep_parameters(block: FSDPModule) -> None:
+    """Gathered for forward, and kept for backward."""
+    block.set_reshard_after_forward(False)
+
+
+def keep_gradients(block: FSDPModule) -> None:
+    block.set_requires_gradient_sync(False)
+
+
 @pytest.mark.usefixtures("two_ranks")
 @pytest.mark.parametrize(
-    ("kept", "outcome"),
+    ("variant", "sabotage", "blocks", "gathered", "reduced"),
     [
-        ((), "active"),
-        (range(4), "in part"),  # gathered for forward, and kept for backward
+        ("zero3", keep_parameters, 0, "active", "active"),
+        ("zero3", keep_parameters, 4, "in part", "active"),
+        ("zero3", keep_gradients, 2, "active", "in part"),
+        ("zero2", keep_gradients, 0, "active", "active"),
+        ("zero2", keep_gradients, 3, "active", "in part"),
     ],
 )
-def test_parameters_that_are_not_freed_are_gathered_less(kept: Iterable[int], outcome: str) -> None:
-    made = applied("zero3", new_state(FOUR_BLOCKS, World(size=2)))
-    for number in kept:
+def test_bytes_gathered_and_reduced_show_what_stays_whole(
+    variant: str, sabotage: Callable[[FSDPModule], None], blocks: int, gathered: str, reduced: str
+) -> None:
+    made = applied(variant, new_state(FOUR_BLOCKS, World(size=2)))
+    for number in range(blocks):
         block = made.state.model.get_submodule(f"blocks.{number}")
         assert isinstance(block, FSDPModule)
-        block.set_reshard_after_forward(False)
+        sabotage(block)
     train(made.state, steps=1)
     with ExchangedBytes(made.state.mesh.lines) as exchanged:
         train(made.state, steps=1)
-    claims = made.techniques[0].claims(made.state)
-    (claim,) = (claim for claim in claims if claim.whole)
-    (result,) = check_claims([claim], [exchanged.collect_facts()], None, {})
-    assert result.outcome == outcome
+    claims = [claim for claim in made.techniques[0].claims(made.state) if claim.whole]
+    results = check_claims(claims, [exchanged.collect_facts()], None, {})
+    outcomes = {claim.fact: result.outcome for claim, result in zip(claims, results, strict=True)}
+    assert outcomes == {"collective_bytes:all-gather": gathered, "collective_bytes:reduce-scatter": reduced}
     made.state.close()
 
 

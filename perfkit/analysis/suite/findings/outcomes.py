@@ -6,6 +6,7 @@ from perfkit.analysis.memory.findings.account_view import AccountView
 from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import ClaimResult, Variant
+from perfkit.analysis.suite.engagement import IN_PART
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.core.allocations import ACTIVATION
 from perfkit.core.record import RunStatus, get_value
@@ -16,47 +17,58 @@ _NOTABLE_MEMORY = 0.02
 
 
 def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
-    """A technique whose claim failed had no effect, whatever the figures."""
+    """A technique whose claims failed had no effect or only a part of it, whatever the figures."""
     for variant in suite.measured:
-        already = [result for result in variant.claims if result.holds_in_baseline]
-        for technique in dict.fromkeys(result.technique for result in already):
-            claims = [f"{result.statement}: {result.evidence}" for result in already if result.technique == technique]
-            yield Finding(
-                id="claim.already_true",
-                severity="warning",
-                title=f"{technique} has no effect in {variant.name}",
-                variant=variant.name,
-                evidence=f"already true in the baseline: {'; '.join(claims)}",
-                action="Remove it: the workload already does this, or it does not apply.",
-            )
-        for result in variant.claims:
-            if result.outcome == "in part":
+        for technique, failed in _group_claims(variant, holds=False):
+            outcomes = {result.outcome for result in failed}
+            if all(result.holds_in_baseline for result in failed):
+                yield Finding(
+                    id="claim.already_true",
+                    severity="warning",
+                    title=f"{technique} has no effect in {variant.name}",
+                    variant=variant.name,
+                    evidence=f"already true in the baseline: {_format_claims(failed)}",
+                    action="Remove it: the workload already does this, or it does not apply.",
+                )
+            elif outcomes == {IN_PART}:
                 action = "Do not credit these figures to the technique, and find what it left unchanged."
-                yield _report_claim("claim.in_part", "warning", "active in part", variant, result, action)
-            elif result.holds is False and not result.holds_in_baseline:
+                yield _report_claims("claim.in_part", "warning", "active in part", variant, failed, action)
+            else:
                 action = "Do not credit these figures to the technique, and check that it applies to this model."
-                yield _report_claim("claim.not_active", "warning", "not active", variant, result, action)
+                yield _report_claims("claim.not_active", "warning", "not active", variant, failed, action)
 
 
 def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:
     """A claim whose fact is missing leaves open whether a technique acted."""
     for variant in suite.measured:
-        for result in variant.claims:
-            if result.holds is None:
-                action = "Run the instrumented passes that record the missing fact."
-                yield _report_claim("claim.undecided", "note", "unverified", variant, result, action)
+        for _, undecided in _group_claims(variant, holds=None):
+            action = "Run the instrumented passes that record the missing fact."
+            yield _report_claims("claim.undecided", "note", "unverified", variant, undecided, action)
 
 
-def _report_claim(
-    finding_id: str, severity: str, state: str, variant: Variant, result: ClaimResult, action: str
+def _group_claims(variant: Variant, *, holds: bool | None) -> Iterator[tuple[str, list[ClaimResult]]]:
+    """The claims with this verdict, by technique."""
+    results = [result for result in variant.claims if result.holds is holds]
+    for technique in dict.fromkeys(result.technique for result in results):
+        yield technique, [result for result in results if result.technique == technique]
+
+
+def _format_claims(results: list[ClaimResult]) -> str:
+    """What was found comes first: texts are cut at their ends."""
+    return "; ".join(f"{result.evidence} ({result.statement})" for result in results)
+
+
+def _report_claims(
+    finding_id: str, severity: str, state: str, variant: Variant, results: list[ClaimResult], action: str
 ) -> Finding:
     return Finding(
         id=finding_id,
         severity=severity,
-        title=f"{result.technique} {state} in {variant.name}",
+        title=f"{results[0].technique} {state} in {variant.name}",
         variant=variant.name,
-        evidence=f"{result.statement}: {result.evidence}",
+        evidence=_format_claims(results),
         action=action,
+        figures={"claims": float(len(results))},
     )
 
 
