@@ -14,7 +14,9 @@ RECORDED_BY_SUBJECT = {
         "unsharded_parameter_bytes": "bytes of the parameters before FSDP2 shards them, added parameters included",
         "gradient_bytes": "bytes of gradients after a backward pass (local bytes of distributed tensors); for a "
         "workload with its own step the maximum over its optimizer updates",
-        "gradient_norm": "L2 norm of the gradients of the first update; absent with several ranks",
+        "gradient_norm": "L2 norm of this rank's gradients of the first update; absent for pipelines",
+        "gradient_norm_share": "root of this rank's share of the square of the norm over all ranks, where gradients "
+        "that several ranks hold are divided among them",
         "buffer_norm": "L2 norm of the model's buffers (running statistics) after the compared warm-up steps; absent "
         "with several ranks",
         "optimizer_state_bytes": "bytes of optimizer state after a step (local bytes of distributed tensors)",

@@ -45,6 +45,7 @@ class Parity(Struct):
     comes from, or the reason for the last two. `not_finite_step` is the first step, from 1, whose loss is NaN or
     infinite: it `differs` then, the baseline's too. `gradient_ratio` and `buffer_ratio` are the norms of the first
     gradients, and of the buffers after the compared warm-up steps, over the baseline's; set if it `differs` for that.
+    `gradient_rank` is the rank with these gradients, None where a rank holds parts of them.
     """
 
     verdict: ParityVerdict
@@ -55,6 +56,7 @@ class Parity(Struct):
     not_finite_step: int | None = None
     gradient_ratio: float | None = None
     buffer_ratio: float | None = None
+    gradient_rank: int | None = None
 
 
 class ClaimResult(Struct):

@@ -5,7 +5,8 @@ of sums, which makes loss equality a free check that a technique trains the same
 """
 
 import math
-from typing import Final, TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeGuard
 
 from msgspec.structs import replace
 
@@ -22,11 +23,50 @@ OTHER_UPDATES = "the forward pass uses random numbers (dropout); updates draw fr
 SEEDED = "retrained with the random numbers of eager code: compiled code draws different ones"
 GRADIENTS = 0.1  # 16-bit rounding changes the norm by less
 BUFFERS = 1e-3
+GRADIENT_NORM = "gradient_norm"
 PREDICTABLE = EQUAL / 10  # the drift of the baseline's own losses from one rounding
 
 
+class GradientNorms(NamedTuple):
+    """Norms of the first update's gradients over the baseline's, by rank.
+
+    With `whole` each rank holds all gradients, and its ratio is its own; else all ranks have the ratio of all together.
+    """
+
+    ratios: Mapping[int, float]
+    whole: bool
+
+
+def compare_gradients(variant: Sequence[RankRecord], baseline: Sequence[RankRecord]) -> GradientNorms:
+    """Compare the gradients of all ranks; without ratios where a rank's norm is unknown."""
+    ours, theirs = _combine_norms(variant), _combine_norms(baseline)
+    if ours is None or not theirs:
+        return GradientNorms({}, whole=False)
+    norms = {record.rank: record.facts[GRADIENT_NORM] for record in variant}
+    shares = (_get_share(record) for record in variant)
+    equal_share = len(norms) ** -0.5
+    whole = all(math.isclose(norm * equal_share, share) for norm, share in zip(norms.values(), shares, strict=True))
+    return GradientNorms({rank: (norm if whole else ours) / theirs for rank, norm in norms.items()}, whole)
+
+
+def _combine_norms(records: Sequence[RankRecord]) -> float | None:
+    """The norm of the gradients over all ranks; None where one is missing."""
+    complete = all(GRADIENT_NORM in record.facts and record.world_size == len(records) for record in records)
+    if not records or not complete:
+        return None
+    return math.hypot(*map(_get_share, records))
+
+
+def _get_share(record: RankRecord) -> float:
+    return record.facts.get(f"{GRADIENT_NORM}_share", record.facts[GRADIENT_NORM])
+
+
 def check_parity(
-    variant: RankRecord, spec: RunSpec, baseline: RankRecord | None, baseline_spec: RunSpec | None
+    variant: RankRecord,
+    spec: RunSpec,
+    baseline: RankRecord | None,
+    baseline_spec: RunSpec | None,
+    gradients: GradientNorms | None = None,
 ) -> Parity:
     """Compare the first `schedule.parity` losses of two records of the same rank.
 
@@ -37,7 +77,8 @@ def check_parity(
 
     Gradients of the first update must have the baseline's norm within 10 %, too: Adam divides by their size, so that
     its losses do not show sums in place of means. So must buffers within 0.1 % or the tolerance: recomputation can
-    update running statistics twice, which losses in training do not show.
+    update running statistics twice, which losses in training do not show. `gradients` are those of all ranks, by
+    default of these two records alone.
 
     The comparison ends where the baseline's echo, the same training started one rounding away, has left the
     baseline's losses by 1e-6: from there on, equal programs part as well.
@@ -84,11 +125,15 @@ def check_parity(
     verdict: ParityVerdict
     if worst <= max(EQUAL, tolerance or 0.0):
         differs = Parity(verdict="differs", max_relative=worst, tolerance=tolerance, basis="", steps=steps)
-        gradients = _compute_ratio("gradient_norm", variant, baseline)
-        if gradients is not None and abs(gradients - 1) > GRADIENTS:
-            basis = f"losses agree, but the first update's gradients are {gradients:.3g} times the baseline's"
-            return replace(differs, basis=basis, gradient_ratio=gradients)
-        buffers = _compute_ratio("buffer_norm", variant, baseline)
+        gradients = gradients or compare_gradients([variant], [baseline])
+        ratio = None if variant.facts.get("random_forward") else gradients.ratios.get(variant.rank)
+        if ratio is not None and abs(ratio - 1) > GRADIENTS:
+            several = gradients.whole and len(gradients.ratios) > 1
+            where = f" on rank {variant.rank}" if several else ""
+            basis = f"losses agree, but the first update's gradients{where} are {ratio:.3g} times the baseline's"
+            rank = variant.rank if several else None
+            return replace(differs, basis=basis, gradient_ratio=ratio, gradient_rank=rank)
+        buffers = _compute_buffer_ratio(variant, baseline)
         if buffers is not None and abs(buffers - 1) > max(BUFFERS, tolerance or 0.0):
             basis = f"losses agree, but buffers (running statistics) have {buffers:.4g} times the baseline's norm"
             return replace(differs, basis=basis, buffer_ratio=buffers)
@@ -101,9 +146,9 @@ def check_parity(
     return Parity(verdict=verdict, max_relative=worst, tolerance=tolerance, basis=basis, steps=steps)
 
 
-def _compute_ratio(norm: str, variant: RankRecord, baseline: RankRecord) -> float | None:
-    """A norm of the variant over the baseline's; None if unknown, or if forward is random."""
-    ours, theirs = (record.facts.get(norm) for record in (variant, baseline))
+def _compute_buffer_ratio(variant: RankRecord, baseline: RankRecord) -> float | None:
+    """The norm of the variant's buffers over the baseline's; None if unknown, or if forward is random."""
+    ours, theirs = (record.facts.get("buffer_norm") for record in (variant, baseline))
     if variant.facts.get("random_forward") or ours is None or not theirs:
         return None
     return ours / theirs

@@ -9,7 +9,7 @@ from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
 from perfkit.analysis.suite.compare import compare_to_baseline, compute_log_ratios
 from perfkit.analysis.suite.compile_cost import summarize_compile
 from perfkit.analysis.suite.engagement import check_claims
-from perfkit.analysis.suite.parity import NOT_COMPARABLE, check_parity, find_non_finite_loss
+from perfkit.analysis.suite.parity import NOT_COMPARABLE, check_parity, compare_gradients, find_non_finite_loss
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.variant_figures import VariantFigures
@@ -131,8 +131,17 @@ def _find_worst_parity(runs: VariantRuns, baseline: VariantData | None, is_basel
     reference = None if baseline is None else baseline.runs.main
     theirs = {} if reference is None else {rank.record.rank: rank.record for rank in reference.ranks}
     spec = None if reference is None else reference.spec
-    verdicts = [check_parity(record, runs.main.spec, theirs.get(record.rank), spec) for record in runs.records]
-    return min(verdicts, key=lambda outcome: (_PARITY_ORDER.index(outcome.verdict), -(outcome.max_relative or 0.0)))
+    gradients = compare_gradients(runs.records, [*theirs.values()])
+    verdicts = [
+        check_parity(record, runs.main.spec, theirs.get(record.rank), spec, gradients) for record in runs.records
+    ]
+    return min(verdicts, key=_rank_parity)
+
+
+def _rank_parity(parity: Parity) -> tuple[int, float, float]:
+    """The worst verdict first, and of equal ones the largest differences of losses, then of gradients."""
+    other = abs(math.log(parity.gradient_ratio)) if parity.gradient_ratio else 0.0
+    return _PARITY_ORDER.index(parity.verdict), -(parity.max_relative or 0.0), -other
 
 
 def _summarize_variant_compile(

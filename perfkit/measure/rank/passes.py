@@ -63,11 +63,11 @@ def run_warm_up_pass(session: TrainingSession) -> None:
         # Loaders go on where they are: after the same number of steps, all variants meet the same batches.
         return session.agree(steady and not (isinstance(data, LoadedBatches) and data.varies))
 
-    alone = session.state.world.size == 1  # ranks may have parts of the gradients
+    alone = session.state.world.size == 1  # buffers of ranks differ, unless a technique sends them
     compared = min(schedule.parity, schedule.warmup)
 
     def step(index: int) -> None:
-        watched = watch_gradient_norm([*session.state.optimizers.values()]) if alone and index == 0 else nullcontext()
+        watched = watch_gradient_norm(session.state) if index == 0 else nullcontext()
         with watched as gradients:
             session.step(index)
         if gradients is not None:

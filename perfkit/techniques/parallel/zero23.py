@@ -126,7 +126,9 @@ class FullyShard(Technique):
             nearly_all, size = partial(least, whole=True), self._count_reduced_bytes(state)
             fact, counted = "collective_bytes:reduce-scatter", "gradients"
             yield nearly_all("all gradients are reduced into shards", fact, value=size, counted=counted)
-            statement = "parameters are freed and gathered for each pass" if self._reshard else "parameters are gathered"
+            statement = (
+                "parameters are freed and gathered for each pass" if self._reshard else "parameters are gathered"
+            )
             fact, counted = "collective_bytes:all-gather", "parameters"
             yield nearly_all(statement, fact, value=self._count_gathered_bytes(state), counted=counted)
         else:

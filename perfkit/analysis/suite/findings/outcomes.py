@@ -77,7 +77,9 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
     for variant in suite.measured:
         furthest = variant.parity.max_relative
         if variant.parity.verdict == "differs" and furthest is not None:
-            norms = {"gradient_ratio": variant.parity.gradient_ratio, "buffer_ratio": variant.parity.buffer_ratio}
+            parity = variant.parity
+            norms = {"gradient_ratio": parity.gradient_ratio, "buffer_ratio": parity.buffer_ratio}
+            norms |= {"rank": None if parity.gradient_rank is None else float(parity.gradient_rank)}
             ratios = {name: ratio for name, ratio in norms.items() if ratio is not None}
             amount = f"by up to {furthest:.2g} relative"
             allowed = "" if variant.parity.tolerance is None else f", allowed {variant.parity.tolerance:.2g}"

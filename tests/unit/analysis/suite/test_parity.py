@@ -1,7 +1,7 @@
 import pytest
 
-from perfkit.analysis.suite.parity import OTHER_UPDATES, SEEDED, check_parity
-from perfkit.core.record import ParityRule
+from perfkit.analysis.suite.parity import OTHER_UPDATES, SEEDED, check_parity, compare_gradients
+from perfkit.core.record import ParityRule, RankRecord
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, spec
 
@@ -154,3 +154,34 @@ def test_equal_losses_do_not_hide_other_gradients_and_buffers(norm: str, ours: f
     assert result.verdict == verdict
     ratio = {"gradient_norm": result.gradient_ratio, "buffer_norm": result.buffer_ratio}[norm]
     assert ratio == (ours / 2.0 if verdict == "differs" else None)
+
+
+def make_ranks(*norms: tuple[float, float]) -> list[RankRecord]:
+    """Ranks with these norms of gradients, and these shares of the norm over all."""
+    facts = [{"gradient_norm": norm, "gradient_norm_share": share} for norm, share in norms]
+    return [record(rank=rank, world_size=len(norms), parity=RULE, facts=each) for rank, each in enumerate(facts)]
+
+
+WHOLE = 0.5**0.5  # of two ranks with the same gradients
+
+
+def test_a_rank_with_other_gradients_is_named() -> None:
+    baseline = make_ranks((2.0, 2 * WHOLE), (2.0, 2 * WHOLE))
+    ours = make_ranks((2.1, 2.1 * WHOLE), (4.0, 4 * WHOLE))
+    gradients = compare_gradients(ours, baseline)
+    found = [
+        check_parity(mine, spec("ddp"), theirs, spec(), gradients) for mine, theirs in zip(ours, baseline, strict=True)
+    ]
+    assert [(one.verdict, one.gradient_ratio, one.gradient_rank) for one in found] == [
+        ("equal", None, None),
+        ("differs", 2.0, 1),
+    ]
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(1.0, "equal"), (2.0, "differs")])
+def test_shards_are_compared_together(scale: float, verdict: str) -> None:
+    baseline = make_ranks((5.0, 5 * WHOLE), (5.0, 5 * WHOLE))
+    ours = make_ranks((3.0 * scale, 3.0 * scale), (4.0 * scale, 4.0 * scale))
+    result = check_parity(ours[0], spec("zero3"), baseline[0], spec(), compare_gradients(ours, baseline))
+    assert (result.verdict, result.gradient_rank) == (verdict, None)
+    assert compare_gradients(ours[:1], baseline).ratios == {}

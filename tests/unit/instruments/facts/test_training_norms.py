@@ -1,22 +1,32 @@
 """Norms that show what losses hide."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
 from perfkit.instruments.facts.training_norms import measure_buffer_norm, watch_gradient_norm
-from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.state import TrainState, World
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, train
+
+
+@pytest.fixture
+def two_ranks() -> Iterator[None]:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield
+    dist.destroy_process_group()
 
 
 def measure_gradients(state: TrainState, parts: int, *, averaged: bool) -> dict[str, float]:
     """The norm of a batch in equal parts, whose gradients are averaged or summed."""
     (batch,) = batches(state, 0)
-    with watch_gradient_norm([*state.optimizers.values()]) as fact:
+    with watch_gradient_norm(state) as fact:
         for part in range(parts):
             rows = {name: tensor.chunk(parts)[part] for name, tensor in batch.items()}
             state.backward(state.loss(rows) / (parts if averaged else 1))
@@ -35,9 +45,24 @@ def test_summed_microbatches_have_larger_gradients() -> None:
 
 def test_an_optimizer_without_an_update_leaves_it_unknown() -> None:
     state = applied("baseline").state
-    with watch_gradient_norm([*state.optimizers.values()]) as fact:
+    with watch_gradient_norm(state) as fact:
         state.backward(state.loss(batches(state, 0)[0]))
     assert fact == {}
+
+
+@pytest.mark.usefixtures("two_ranks")
+def test_ranks_share_the_square_of_what_they_hold_together() -> None:
+    """A rank's copy of all gradients is half of the square over two ranks, and its shard counts whole."""
+    replicated = new_state(world=World(size=2))
+    replicated.build_optimizers()
+    sharded = applied("zero3", new_state(world=World(size=2))).state
+    shares = []
+    for state in (replicated, sharded):
+        with watch_gradient_norm(state) as facts:
+            train(state, steps=1)
+        shares.append(facts["gradient_norm_share"] / facts["gradient_norm"])
+        state.close()
+    assert shares == pytest.approx([0.5**0.5, 1.0])
 
 
 class Normed(nn.Module):
