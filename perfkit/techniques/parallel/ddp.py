@@ -222,7 +222,7 @@ class Ddp(Technique):
         if self.hook in HALVES:
             halves = float(HALVES[self.hook].itemsize * sum(parameter.numel() for parameter in trained))
             return self._make_claim(f"all gradients are sent once, in {self.hook}", _REDUCED, relation, halves)
-        if sparse := _list_sparse(state):
+        if sparse := list_sparse_parameters(state):
             # A sparse gradient grows when it is summed over ranks: what is sent of it is not what it takes.
             dense = float(sum(parameter.nbytes for parameter in trained if parameter not in sparse))
             return self._make_claim("all dense gradients are sent", _REDUCED, Relation.AT_LEAST, dense)
@@ -250,7 +250,7 @@ class Ddp(Technique):
         return LOSSLESS
 
 
-def _list_sparse(state: TrainState) -> frozenset[torch.nn.Parameter]:
+def list_sparse_parameters(state: TrainState) -> frozenset[torch.nn.Parameter]:
     """The parameters with sparse gradients: those of `Embedding` and `EmbeddingBag` with `sparse=True`."""
     layers = (module for module in state.model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag))
     return frozenset(layer.get_parameter("weight") for layer in layers if layer.sparse)

@@ -12,7 +12,7 @@ from perfkit.techniques.base.conflict import FULLY_SHARDED, OTHER_STAGE, REDUCED
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
-from perfkit.techniques.parallel.ddp import make_averaging_claim, wrap_in_ddp
+from perfkit.techniques.parallel.ddp import list_sparse_parameters, make_averaging_claim, wrap_in_ddp
 from perfkit.techniques.parallel.deepspeed_zero import (
     NOT_PLANNED,
     Engine,
@@ -95,7 +95,7 @@ class Zero1(Technique):
             )
             for optimizer in state.optimizers.values()
         ]
-        return (
+        claims = [
             Claim(
                 technique=self.name,
                 statement=f"a rank holds its part of 1/{ranks} of the optimizer state, in whole tensors",
@@ -106,7 +106,21 @@ class Zero1(Technique):
                 relative_to="baseline",
             ),
             make_averaging_claim(self.name),
-        )
+        ]
+        # Experts' gradients stay with their ranks, and sparse gradients grow when they are summed.
+        if state.workload.step is None and not state.dealt and not list_sparse_parameters(state):
+            claims.append(
+                self._make_claim(
+                    "all gradients are sent",
+                    "collective_bytes:all-reduce",
+                    Relation.AT_LEAST,
+                    1.0,
+                    "gradient_bytes",
+                    whole=True,
+                    counted="gradients",
+                )
+            )
+        return tuple(claims)
 
 
 class _ShardedOptimizer(ZeroRedundancyOptimizer):

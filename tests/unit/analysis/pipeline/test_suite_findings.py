@@ -20,6 +20,7 @@ from perfkit.core.allocations import FailedRequest
 from perfkit.core.record import Environment, RunStatus, make_measurement
 from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings
 from perfkit.store.layout import SuiteSampling
+from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import ceilings, rank_trace, row
 from tests.fixtures.suites import CEILINGS, ENVIRONMENT, changed, record, write_suite
 
@@ -401,3 +402,11 @@ def test_a_technique_that_acts_in_part_is_not_credited(analysis: Analysis) -> No
     part = changed(held(False), outcome="in part")
     found = told(analysis, active=False, active_in_part=True, claims=(part,))
     assert ids(found) == ["claim.in_part"]
+
+
+def test_a_technique_has_one_warning_that_begins_with_what_was_found(analysis: Analysis) -> None:
+    part = changed(held(False), outcome="in part", evidence="3 of 12 attention calls")
+    found = told(analysis, active=False, claims=(part, held(False), held(False)))
+    assert ids(found) == ["claim.not_active"]
+    assert found[0].figures == {"claims": 3.0}
+    assert list_figures(found[0].evidence)[:2] == ["3", "12"]

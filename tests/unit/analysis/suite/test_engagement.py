@@ -184,3 +184,19 @@ def test_the_worst_rank_counts_and_a_failed_claim_outweighs_one_in_part() -> Non
     assert check(WHOLE, part, none).outcome == "not active"
     results = check_claims([WHOLE, FLASH], [{**part, "op_calls:aten::flash": 0.0}], None, {})
     assert (is_engaged(results), is_engaged_in_part(results)) == (False, False)
+
+
+def test_a_part_is_counted_first() -> None:
+    whole = Claim(
+        technique="flash",
+        statement="attention is fused",
+        fact="fused_attention_calls",
+        relation=Relation.AT_LEAST,
+        value=1.0,
+        relative_to="all_attention_calls",
+        whole=True,
+        counted="attention calls",
+    )
+    result = check(whole, {"fused_attention_calls": 3.0, "all_attention_calls": 12.0})
+    assert (result.outcome, list_figures(result.evidence)[:2]) == ("in part", ["3", "12"])
+    assert "attention calls" in result.evidence
