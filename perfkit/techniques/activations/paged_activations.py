@@ -42,8 +42,9 @@ class ActivationPager:
     def __init__(self, store_for: Callable[[torch.dtype], Store | None], device: torch.device) -> None:
         self._store_for = store_for
         self._device = device
-        # by the storage's object id; the reference tells whether it is still the same one
-        self._stored: dict[int, tuple[weakref.ref[torch.UntypedStorage], int, _StoredStorage]] = {}
+        # By the storage's object id; the reference tells whether it is still the same one. Only autograd keeps what was
+        # stored, until backward has used it.
+        self._stored: dict[int, tuple[weakref.ref[torch.UntypedStorage], int, weakref.ref[_StoredStorage]]] = {}
         # moving storages is not for torch.compile to trace
         self._hooks = torch.compiler.disable(self._pack_tensor), torch.compiler.disable(self._unpack_tensor)
 
@@ -58,10 +59,11 @@ class ActivationPager:
             return tensor
         storage = tensor.untyped_storage()
         known = self._stored.get(storage._cdata)
-        if known is None or known[0]() is not storage or known[1] != tensor._version:
-            known = (weakref.ref(storage), tensor._version, _StoredStorage(store, tensor))
-            self._stored[storage._cdata] = known
-        return _SavedView(known[2], tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
+        stored = None if known is None or known[0]() is not storage or known[1] != tensor._version else known[2]()
+        if stored is None:
+            stored = _StoredStorage(store, tensor)
+            self._stored[storage._cdata] = weakref.ref(storage), tensor._version, weakref.ref(stored)
+        return _SavedView(stored, tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
     def _is_moved(self, tensor: torch.Tensor) -> bool:
         return (
