@@ -16,7 +16,7 @@ from perfkit.techniques.base.state import TrainState
 
 @contextmanager
 def watch_gradient_norm(state: TrainState) -> Iterator[dict[str, float]]:
-    """While it is entered, the facts are norms of the gradients of each optimizer's first update, of all together.
+    """While it is entered, the facts are norms of the gradients of each parameter's first update, of all together.
 
     `gradient_norm` is the L2 norm of this rank's parts. `gradient_norm_share` is the root of the rank's share of the
     square of the norm over all ranks: gradients that several ranks hold are divided among them. Both are absent where
@@ -26,18 +26,18 @@ def watch_gradient_norm(state: TrainState) -> Iterator[dict[str, float]]:
     facts: dict[str, float] = {}
     optimizers = [*state.optimizers.values()]
     squares: dict[int, tuple[float, float]] = {}
+    measured: set[nn.Parameter] = set()  # some optimizers update a few parameters at a time
     dealt = {state.model.get_parameter(name): ranks for name, ranks in state.dealt.items()}
 
     def measure(place: int, optimizer: Optimizer, *_of_the_call: object) -> None:
-        if place in squares:
-            return
         scale = getattr(optimizer, "grad_scale", None)  # a gradient scaler leaves dividing by it to fused optimizers
         divisor = 1.0 if scale is None else float(scale) ** 2
-        own = share = 0.0
+        own, share = squares.get(place, (0.0, 0.0))
         for parameter in (parameter for group in optimizer.param_groups for parameter in group["params"]):
             gradient = None if parameter.grad is None else get_local_part(parameter.grad)
-            if gradient is None or gradient.is_sparse:
+            if gradient is None or gradient.is_sparse or parameter in measured:
                 continue
+            measured.add(parameter)
             square = torch.linalg.vector_norm(gradient.float()).item() ** 2 / divisor
             own += square
             share += square * _count_parts(parameter.grad, dealt.get(parameter, 1)) / state.world.size

@@ -50,6 +50,18 @@ def test_an_optimizer_without_an_update_leaves_it_unknown() -> None:
     assert fact == {}
 
 
+@pytest.mark.parametrize("variant", ["optim_in_backward", "offload:what=optimizer:to=disk"])
+def test_updates_of_a_few_parameters_at_a_time_add_up(variant: str) -> None:
+    norms = []
+    for name in ("baseline", variant):
+        made = applied(name, new_state())
+        with watch_gradient_norm(made.state) as facts:
+            train(made.state, steps=2)
+        norms.append(facts["gradient_norm"])
+        made.state.close()
+    assert norms[1] == pytest.approx(norms[0], rel=0.02)  # of the first step alone
+
+
 @pytest.mark.usefixtures("two_ranks")
 def test_ranks_share_the_square_of_what_they_hold_together() -> None:
     """A rank's copy of all gradients is half of the square over two ranks, and its shard counts whole."""
