@@ -65,6 +65,10 @@ CATEGORIES = (
     UNKNOWN,
 )
 
+# Memory between steps: the training state, and all other tensors.
+OTHER = "other"
+LIVE_CATEGORIES = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER, OTHER)
+
 PoolId = tuple[int, int]
 SHARED_POOL: PoolId = (0, 0)
 _DEFAULT_STREAM = 0

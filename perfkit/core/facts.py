@@ -25,6 +25,11 @@ RECORDED_BY_SUBJECT = {
         "optimizer_state_bytes:<dtype>": "bytes of optimizer state of one dtype",
         "updated_parameter_bytes": "bytes of the parameters that this rank's optimizers update in a step",
         "updated_parameter_bytes:<ops>": "bytes of those that torch's `fused` or `foreach` ops update",
+        "live_bytes:<category>": "bytes on the training device between two steps (`parameter`, `gradient`, "
+        "`optimizer state`, `buffer`); `other` are tensors outside of these, datasets excepted",
+        "live_bytes:other:<dtype>": "those of one dtype",
+        "declared_bytes:<category>": "bytes that the techniques say they add to a category between steps; absent where "
+        "one sets no limit",
         "world_size": "number of ranks",
         "unreached_parameters": "trained parameters that the loss does not reach, for which DistributedDataParallel "
         "looks in every step (find_unused_parameters); absent if there are none",

@@ -77,6 +77,21 @@ class ClaimResult(Struct):
     holds_in_baseline: bool = False
 
 
+class KeptCopies(Struct):
+    """Memory between steps beyond the baseline's and beyond what the techniques declare.
+
+    `category` is `parameter`, `gradient`, `optimizer state`, `buffer` or `other`, tensors outside of these. `rank` is
+    the rank with most, `dtypes` are those of the other tensors that grew.
+    """
+
+    category: str
+    kept_bytes: int
+    declared_bytes: int
+    parameter_bytes: int
+    rank: int
+    dtypes: tuple[str, ...] = ()
+
+
 class WarmCompile(Struct):
     """Compilation with warm on-disk caches of torch.compile: the median over some processes.
 
@@ -117,7 +132,8 @@ class Variant(Struct):
     Where it lacks kernels that matter, figures of the traced step are bounds. `units_per_step` are the tokens or
     samples of all ranks. `cost` is the cost of a million tokens or a thousand samples, None without a price.
     `comparison_unit` is the unit (`token`, `sample`) for comparing time and memory, "" where whole steps are compared:
-    its batches equal the baseline's. `active_in_part` is set where `active` is False only because claims hold in part.
+    its batches equal the baseline's. `copies` is memory that no technique declares: `active` is False then.
+    `active_in_part` is set where `active` is False only because claims hold in part.
     `emulation_reason` is why the device only emulates a technique, "" where it does
     not: such a variant is not compared. `data_wait_share` is the share of data waits in the timed steps of its first
     run, on the rank that waits most; None without a DataLoader. `prediction` is set where a plan of it exists.
@@ -162,6 +178,7 @@ class Variant(Struct):
     active_in_part: bool = False
     emulation_reason: str = ""
     claims: tuple[ClaimResult, ...]
+    copies: tuple[KeptCopies, ...] = ()
     setup: tuple[SetupCost, ...]
     compile: CompileSummary | None
     step_samples: tuple[tuple[float, ...], ...]

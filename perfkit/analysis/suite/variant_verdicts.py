@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfkit.analysis.model.estimate import Difference, MedianEstimate
-from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Parity
+from perfkit.analysis.model.suite import ClaimResult, CompileSummary, KeptCopies, Parity
 from perfkit.analysis.suite.compare import compare_to_baseline, compute_log_ratios
 from perfkit.analysis.suite.compile_cost import summarize_compile
 from perfkit.analysis.suite.engagement import check_claims
+from perfkit.analysis.suite.kept_copies import find_kept_copies
 from perfkit.analysis.suite.parity import NOT_COMPARABLE, check_parity, compare_gradients, find_non_finite_loss
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
@@ -61,6 +62,7 @@ class Verdicts:
     memory_ratio: float | None
     parity: Parity
     claims: tuple[ClaimResult, ...]
+    copies: tuple[KeptCopies, ...]
     compile: CompileSummary | None
 
 
@@ -99,6 +101,7 @@ def compute_verdicts(
             {} if not records else records[0].fact_notes,
             {claim.technique for record in reference for claim in record.claims},
         ),
+        copies=find_kept_copies(records, reference) if work is not None and not work.per else (),
         compile=_summarize_variant_compile(subject, baseline, difference),
     )
 

@@ -6,6 +6,7 @@ from statistics import median
 
 import torch
 
+from perfkit.core.allocations import GRADIENT
 from perfkit.core.note import make_note
 from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype
@@ -18,6 +19,7 @@ from perfkit.instruments.facts.convolution_layout import count_convolution_layou
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
 from perfkit.instruments.facts.expert_loads import measure_expert_loads
 from perfkit.instruments.facts.fused_calls import FusedCalls
+from perfkit.instruments.facts.live_bytes import measure_live_bytes, sum_declared_bytes
 from perfkit.instruments.facts.own_step_facts import collect_own_step_facts
 from perfkit.instruments.facts.random_numbers import watch_random_updates
 from perfkit.instruments.facts.saved_tensors import REPLAYED, measure_saved_bytes
@@ -214,7 +216,10 @@ def run_evidence_pass(session: TrainingSession) -> None:
     teacher = measure_teacher_facts(state, batch)
     blocks = list_known_blocks(state)
     state.zero_grad()
+    gradients = frozenset(block.address for block in blocks if block.category == GRADIENT)
     facts = {
+        **measure_live_bytes(state, session.data.addresses(), gradients),
+        **sum_declared_bytes(session.techniques, state),
         "parameter_bytes": float(sum_category_bytes(blocks, "parameter")) - teacher.get("teacher_bytes", 0.0),
         "trainable_parameter_bytes": float(sum_trainable_bytes(state.model)),
         "gradient_bytes": float(sum_category_bytes(blocks, "gradient")),

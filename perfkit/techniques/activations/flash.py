@@ -1,5 +1,6 @@
 """`flash`: fused attention. The workload's explicit attention is switched to torch's, run by one of its backends."""
 
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import get_accelerator, is_cuda
@@ -205,6 +207,9 @@ class Flash(Technique):
             "a query attends to the window's keys", "attention_reach", Relation.EQUAL, float(self.window)
         )
         return (*claims, reach)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {OTHER: math.inf} if self.window else {}  # a mask of each length
 
     def parity(self) -> ParityRule:
         if self.window:

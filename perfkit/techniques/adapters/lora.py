@@ -1,10 +1,12 @@
 """`lora`: low-rank adapters on frozen linear layers."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
 from torch.optim import SGD, Adam, Optimizer
 
+from perfkit.core.allocations import PARAMETER
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.adapters.adapters import TRAINED, Adapters, find_adaptable_layers
 from perfkit.techniques.base.conflict import Conflict
@@ -63,6 +65,9 @@ class Lora(Technique):
         if kept is not None and "offload" not in state.applied:
             claims.append(of_adapters("only adapters have optimizer state", "optimizer_state_bytes", times=kept))
         return tuple(claims)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {PARAMETER: state.facts["adapter_bytes"]}
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="adapters are trained instead of the weights")

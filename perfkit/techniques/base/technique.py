@@ -215,6 +215,14 @@ class Technique(Struct):
             counted=counted,
         )
 
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        """The bytes that it adds between steps, by category (`perfkit.core.allocations.LIVE_CATEGORIES`).
+
+        Categories that it does not enlarge are absent; `inf` sets no limit. What a category has beyond this and the
+        baseline's is a hidden copy.
+        """
+        return {}
+
     def parity(self) -> ParityRule:
         """The allowed difference of losses from the baseline."""
         return self.parity_rule

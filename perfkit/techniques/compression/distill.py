@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from torch.overrides import TorchFunctionMode
 
+from perfkit.core.allocations import BUFFER, PARAMETER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.cost.live_flops import count_flops
@@ -151,6 +152,11 @@ class Distill(Technique):
             self._make_claim("the teacher is frozen", "teacher_gradient_bytes", Relation.EQUAL, 0.0),
             self._make_claim(sized, "teacher_bytes", Relation.EQUAL, 1.0, "teacher_bytes_by_formula"),
         )
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        assert state.teacher is not None
+        buffers = sum(buffer.nbytes for buffer in state.teacher.buffers())
+        return {PARAMETER: state.facts["teacher_bytes_by_formula"], BUFFER: float(buffers)}
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="the loss includes the teacher's soft targets")

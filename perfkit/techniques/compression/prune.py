@@ -1,6 +1,6 @@
 """`prune`: weights of the smallest magnitude are held at zero by masks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import prune
 
+from perfkit.core.allocations import BUFFER, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import Conflict, make_conflicts
@@ -102,6 +103,12 @@ class Prune(Technique):
             moved,
             self._make_claim("weights start from a later step", "weights_begun_late", Relation.AT_LEAST, 1.0),
         )
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        masks = (buffer for name, buffer in state.model.named_buffers() if name.endswith("weight_mask"))
+        size = float(sum(mask.nbytes for mask in masks))
+        # The masks; the masked weights, and the masks as given, which torch's hooks keep.
+        return {BUFFER: size, OTHER: 2 * size}
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis="a model with fewer weights is trained")

@@ -1,9 +1,12 @@
 """`qat`: quantization-aware training. Linear layers compute with weights and inputs rounded to integers."""
 
+import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
@@ -60,6 +63,9 @@ class Qat(Technique):
         scales = "op_calls:torchao::choose_qparams_affine*"
         statement = "layers ask for the scales of their weight and input"
         return (self._make_claim(statement, scales, Relation.AT_LEAST, 2.0, _LAYERS),)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {OTHER: math.inf}  # torchao keeps the last scales of activations and weights
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis=f"a model with weights in {self.weights} and int8 inputs is trained")

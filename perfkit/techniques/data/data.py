@@ -1,13 +1,14 @@
 """`data`: other ways of loading the workload's batches."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
@@ -140,6 +141,9 @@ class Data(Technique):
         elif is_random(other):
             basis = "the dataset uses its process's random numbers, which differ in a worker"
             yield ParityRule(relative=None, basis=basis)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {OTHER: math.inf}  # batches that are loaded ahead
 
     def _make_claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
         yield self._make_claim(

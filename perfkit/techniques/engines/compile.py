@@ -1,5 +1,6 @@
 """`compile`: torch.compile with inductor, of the whole model or of every block."""
 
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any, ClassVar, Literal
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.cost.live_flops import FlopCounter
@@ -135,6 +137,10 @@ class Compile(Technique):
         if self.mode in _AUTOTUNED:
             claims.append(self._make_claim("Inductor autotuned kernels", "autotuned", Relation.AT_LEAST, 1.0))
         return tuple(claims)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        # CUDA graphs keep their inputs and outputs.
+        return {} if self.mode == "default" else {OTHER: math.inf}
 
 
 def _measure_flops_share(state: TrainState, modules: Iterable[nn.Module]) -> float:

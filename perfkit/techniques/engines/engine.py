@@ -1,11 +1,13 @@
 """`engine`: the same training, driven by Lightning in place of perfkit's own loop."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch.optim import Optimizer
 
+from perfkit.core.allocations import GRADIENT, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
@@ -82,6 +84,9 @@ class Engine(Technique):
             "Lightning's loop takes every batch", "engine_batches", Relation.EQUAL, 1.0, relative_to="backward_passes"
         )
         return (updates, batches)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {GRADIENT: math.inf, OTHER: math.inf}  # Lightning decides when it lets go of them
 
 
 def _set_up_fabric(state: TrainState) -> None:

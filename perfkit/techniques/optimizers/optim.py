@@ -1,5 +1,6 @@
 """`optim`: another optimizer over the same parameter groups, or another implementation of the workload's own."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -7,6 +8,7 @@ import msgspec
 import torch
 from torch.optim import Optimizer
 
+from perfkit.core.allocations import OPTIMIZER_STATE, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
@@ -198,6 +200,13 @@ class Optim(Technique):
                 )
             )
         return tuple(claims)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        kind = OPTIMIZERS.get(self.use)
+        if kind is None:
+            return {}
+        # Its claims check the state; a library's optimizer may keep other tensors.
+        return {OPTIMIZER_STATE: math.inf, **({OTHER: math.inf} if kind.package else {})}
 
     def parity(self) -> ParityRule:
         if self.use in _IMPLEMENTATIONS:

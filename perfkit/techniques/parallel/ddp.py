@@ -1,7 +1,7 @@
 """`ddp`: every rank holds the whole model; gradients are averaged. What a run of several ranks does by default."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
@@ -240,6 +241,14 @@ class Ddp(Technique):
             self._make_claim(statement, _GATHERED, relation, float(state.mesh.size("dp") * sent)),
             self._make_claim("no gradient is sent whole", _REDUCED, Relation.EQUAL, 0.0),
         )
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        if self.hook not in _KEEPING:
+            return {}
+        trained = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
+        unsent = sum(parameter.nbytes for parameter in trained)
+        factors = count_low_rank_bytes(trained, self.rank) if self.hook == "powersgd" else 0
+        return {OTHER: float(unsent + factors)}
 
     def parity(self) -> ParityRule:
         if self.hook in _APPROXIMATED:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from perfkit.core.allocations import LIVE_CATEGORIES
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, Relation, SetupCost
 from perfkit.devices.accelerator import is_cpu
@@ -27,6 +28,7 @@ from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport
 Engine = Literal["torch", "deepspeed"]
 NOT_PLANNED = PlanSupport(PlanMode.NOT, "DeepSpeed exchanges tensors during setup, and a plan's tensors have no data")
 SHARDED_GRADIENTS = "deepspeed_gradient_bytes"
+UNLIMITED = dict.fromkeys(LIVE_CATEGORIES, math.inf)  # DeepSpeed keeps flat copies of all that it trains
 _PADDING = 0.01  # flat tensors are padded until they divide
 _BUCKET = 500_000_000  # numbers; DeepSpeed's own default
 _UPDATES_BY_ELEMENT = (torch.optim.Adam, torch.optim.AdamW)

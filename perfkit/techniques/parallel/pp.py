@@ -1,7 +1,7 @@
 """`pp`: pipeline parallelism. Each rank has a part of the layers, and microbatches go through all of them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -13,6 +13,7 @@ from torch import nn
 from torch.distributed import ProcessGroup
 from torch.distributed.tensor import DTensor
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
@@ -185,6 +186,9 @@ class Pp(ModelParallel):
         state.microbatches = microbatches
         state.gradients_reduced = True
         return state
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {OTHER: math.inf}  # torch keeps buffers for messages, by microbatch
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         exactly = partial(self._make_claim, relation=Relation.EQUAL, value=1.0)

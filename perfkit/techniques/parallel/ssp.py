@@ -1,7 +1,7 @@
 """`ssp`: stale-synchronous parallel. Gradients are summed while the next steps compute, and applied some steps late."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count, groupby
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.optim import Optimizer
 
+from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, WITHOUT_WAITING, Conflict, make_conflicts
@@ -80,6 +81,10 @@ class Ssp(Technique):
             self._make_claim(late, _STALENESS, Relation.EQUAL, float(self.staleness)),
             self._make_claim(sent, "collective_bytes:all-reduce", Relation.EQUAL, 1.0, "gradient_bytes"),
         )
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        trained = sum(parameter.nbytes for parameter in state.model.parameters() if parameter.requires_grad)
+        return {OTHER: float(self.staleness * trained)}  # the gradients under way
 
     def parity(self) -> ParityRule:
         return ParityRule(relative=None, basis=f"gradients are applied late, with staleness {self.staleness}")

@@ -1,6 +1,6 @@
 """`zero1`: optimizer state is sharded over the ranks (ZeRO stage 1, arXiv 1910.02054, section 5.1)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -15,6 +15,7 @@ from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Pu
 from perfkit.techniques.parallel.ddp import list_sparse_parameters, make_averaging_claim, wrap_in_ddp
 from perfkit.techniques.parallel.deepspeed_zero import (
     NOT_PLANNED,
+    UNLIMITED,
     Engine,
     get_package,
     make_deepspeed_conflicts,
@@ -121,6 +122,9 @@ class Zero1(Technique):
                 )
             )
         return tuple(claims)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return UNLIMITED if self.engine == "deepspeed" else {}
 
 
 class _ShardedOptimizer(ZeroRedundancyOptimizer):

@@ -23,6 +23,7 @@ from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanS
 from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.parallel.deepspeed_zero import (
     NOT_PLANNED,
+    UNLIMITED,
     Engine,
     get_package,
     make_deepspeed_conflicts,
@@ -209,6 +210,9 @@ class _Zero(FullyShard):
         if self.engine == "deepspeed":
             return make_sharding_claims(self.name, self.planning.zero_stage, state)
         return super().claims(state)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return UNLIMITED if self.engine == "deepspeed" else super().count_kept_bytes(state)
 
 
 class Zero2(_Zero):

@@ -1,11 +1,13 @@
 """`bf16`: parameters, gradients and optimizer state in bf16, with updates that rounding does not lose."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
+from perfkit.core.allocations import OPTIMIZER_STATE
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
@@ -109,6 +111,9 @@ class Bf16(Technique):
         if "optim" in state.applied:
             return ()  # that optimizer's state is its own claim, and some keep it in fp32
         return (self._make_claim("optimizer state takes half the bytes", fact, Relation.AT_MOST, 0.51, BASELINE),)
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        return {OPTIMIZER_STATE: math.inf} if self.update in UPDATES else {}  # which its claims check
 
     def parity(self) -> ParityRule:
         eps = torch.finfo(torch.bfloat16).eps

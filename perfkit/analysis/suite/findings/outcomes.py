@@ -8,7 +8,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import ClaimResult, Variant
 from perfkit.analysis.suite.engagement import IN_PART
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
-from perfkit.core.allocations import ACTIVATION
+from perfkit.core.allocations import ACTIVATION, OTHER
 from perfkit.core.record import RunStatus, get_value
 from perfkit.core.units import format_bytes, format_seconds, format_signed_percent
 
@@ -36,6 +36,27 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
             else:
                 action = "Do not credit these figures to the technique, and check that it applies to this model."
                 yield _report_claims("claim.not_active", "warning", "not active", variant, failed, action)
+
+
+def find_kept_copies(suite: SuiteView) -> Iterator[Finding]:
+    """Memory between steps that a technique does not declare is kept elsewhere, whatever its claims say."""
+    for variant in suite.measured:
+        for copies in variant.copies:
+            ratio = copies.kept_bytes / copies.parameter_bytes
+            place = "elsewhere" if copies.category == OTHER else f"as {copies.category}"
+            dtypes = f" in {', '.join(copies.dtypes)}" if copies.dtypes else ""
+            rank = f" on rank {copies.rank}" if variant.world_size > 1 else ""
+            yield Finding(
+                id="claim.kept_copies",
+                severity="warning",
+                title=f"{variant.name} keeps undeclared memory",
+                variant=variant.name,
+                evidence=f"{ratio:.1f}x the parameters kept {place}{dtypes}{rank}: "
+                f"{format_bytes(copies.kept_bytes)} more than in the baseline between steps, beyond the declared "
+                f"{format_bytes(copies.declared_bytes)}",
+                action="Do not credit saved memory to it, and release the tensors that it keeps from step to step.",
+                figures={"ratio": ratio, "kept_bytes": copies.kept_bytes, "declared_bytes": copies.declared_bytes},
+            )
 
 
 def find_undecided_claims(suite: SuiteView) -> Iterator[Finding]:

@@ -208,6 +208,8 @@ def make_active_cell(variant: Variant) -> Cell:
         return replace(make_unknown_cell(reason), detail=detail, tone="unsure")
     if any(claim.holds_in_baseline for claim in variant.claims):
         detail += ", already true in the baseline"
+    if variant.copies:
+        detail += ", undeclared memory"
     word, tone = ("yes", "good") if variant.active else ("in part" if variant.active_in_part else "no", "bad")
     return Cell(word, detail=detail, value=float(variant.active), tone=tone)
 

@@ -10,7 +10,7 @@ from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
-from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, Variant, WarmCompile
+from perfkit.analysis.model.suite import Analysis, ClaimResult, CompileSummary, KeptCopies, Variant, WarmCompile
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
@@ -410,3 +410,14 @@ def test_a_technique_has_one_warning_that_begins_with_what_was_found(analysis: A
     assert ids(found) == ["claim.not_active"]
     assert found[0].figures == {"claims": 3.0}
     assert list_figures(found[0].evidence)[:2] == ["3", "12"]
+
+
+def test_undeclared_memory_is_a_warning_with_its_amounts(analysis: Analysis) -> None:
+    kept = KeptCopies(
+        category="other", kept_bytes=3 << 20, declared_bytes=1 << 20, parameter_bytes=2 << 20, rank=0, dtypes=("fp32",)
+    )
+    saver = {"memory_ratio": 0.6, "difference": difference("slower", 1.2)}
+    (finding,) = told(analysis, active=False, copies=(kept,), **saver)
+    assert (finding.id, finding.severity) == ("claim.kept_copies", "warning")
+    assert finding.figures == {"ratio": 1.5, "kept_bytes": 3 << 20, "declared_bytes": 1 << 20}
+    assert list_figures(finding.evidence) == ["1.5x", "3.00 MiB", "1.00 MiB"]

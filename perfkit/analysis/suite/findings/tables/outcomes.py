@@ -22,6 +22,12 @@ NOT_ACTIVE = FindingKind(
     "A claim of a technique does not hold.",
     "Do not credit the figures to the technique, and check that it applies to this model.",
 )
+KEPT_COPIES = FindingKind(
+    "claim.kept_copies",
+    WARNING,
+    "A variant has at least a tenth of the parameters more memory between steps than its techniques declare.",
+    "Do not credit saved memory to it, and release the tensors that it keeps.",
+)
 UNDECIDED = FindingKind(
     "claim.undecided",
     NOTE,
@@ -99,6 +105,7 @@ EFFICIENCY_LOSS = FindingKind(
 
 RULES = (
     Rule(outcomes.find_failed_claims, SuiteView, About.OUTCOME, (ALREADY_TRUE, IN_PART, NOT_ACTIVE)),
+    Rule(outcomes.find_kept_copies, SuiteView, About.OUTCOME, (KEPT_COPIES,)),
     Rule(outcomes.find_undecided_claims, SuiteView, About.OUTCOME, (UNDECIDED,)),
     Rule(outcomes.find_nonfinite_loss, SuiteView, About.OUTCOME, (NOT_FINITE,)),
     Rule(outcomes.find_parity_break, SuiteView, About.OUTCOME, (PARITY_BROKEN,)),
