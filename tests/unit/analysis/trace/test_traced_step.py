@@ -164,6 +164,19 @@ def test_matrix_kernels_are_counted_by_the_dtype_that_their_names_tell(tmp_path:
     assert [*facts.values()] == [2.0, 2.0, 0.0]
 
 
+def test_time_of_matrix_kernels_is_summed_by_dtype(tmp_path: Path) -> None:
+    """Of three fp32 products the largest runs in fp32."""
+    durations = {"ampere_tf32_s1688gemm_fp32_128x128_ldg4": 9, "ampere_sgemm_128x64_tn": 27, "bf16_gemm": 50}
+    calls = [
+        each
+        for number, (name, duration) in enumerate(durations.items())
+        for each in (launch(number, 1), kernel(name, number, 100, duration))
+    ]
+    names = ["matmul_kernel_s:tf32", "matmul_kernel_s:tf32,fp32"]
+    facts = derive_trace_facts(read(tmp_path, [mark("perfkit::step#0", 0, 1000), *calls]), names)
+    assert [*facts.values()] == pytest.approx([9e-6, 36e-6])
+
+
 def test_products_outside_of_compiled_graphs_leave_a_part(tmp_path: Path) -> None:
     """One block of four is compiled: its product and a quarter of the FLOPs."""
     blocks = [op("aten::mm", 100 * number + 20, 20, [SQUARE, SQUARE]) for number in range(4)]
