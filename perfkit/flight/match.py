@@ -6,52 +6,15 @@ nothing more can be learned, so there is at most one per group; messages are mat
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from perfkit.core.spec import Struct
 from perfkit.flight.flight_columns import Bools, Ints, JobRecords, RankCalls, collect_records
 from perfkit.flight.flight_record import ProcessGroup, RecordedCollective, Records
+from perfkit.flight.mismatch import Mismatch, MismatchedCollective
 
 Calls = tuple[RecordedCollective, ...]  # of one rank: several where launched together
-
-
-class Mismatch(StrEnum):
-    """The kinds of mismatch, the plainest first."""
-
-    ORDER = "order differs"
-    SIZES = "shapes differ"
-    DTYPES = "dtypes differ"
-    ABSENT = "not entered by all"
-    UNFINISHED = "entered by all, not finished by all"
-
-
-class MismatchedCollective(Struct):
-    """A mismatched collective, with the call of each rank.
-
-    `calls` has the ranks that entered it or, for an unanswered message, the rank that waits. `absent` ranks have a
-    record and did not enter it; `unrecorded` ranks of the group have no record: their state is unknown.
-    """
-
-    mismatch: Mismatch
-    group: ProcessGroup
-    sequence: int
-    calls: dict[int, RecordedCollective]
-    absent: tuple[int, ...] = ()
-    unrecorded: tuple[int, ...] = ()
-
-    @property
-    def waiting(self) -> tuple[int, ...]:
-        """Ranks that entered it and have not finished."""
-        return tuple(rank for rank, call in self.calls.items() if not call.finished)
-
-    @property
-    def name(self) -> str:
-        """`all_reduce 12 of default_pg`, by the call of the first rank that waits in it."""
-        call = self.calls[next(iter(self.waiting or tuple(self.calls)))]
-        return f"{call.op} {self.sequence} of {self.group.label}"
 
 
 def find_mismatches(records: Records | JobRecords) -> tuple[MismatchedCollective, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.mismatch import MismatchedCollective
 
 _MOST = 8  # ranks that are listed
 

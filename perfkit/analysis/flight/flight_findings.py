@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.flight import DumpedRank
-from perfkit.flight.match import Mismatch, MismatchedCollective
+from perfkit.flight.mismatch import Mismatch, MismatchedCollective
 from perfkit.flight.mismatch_text import describe_disagreement, format_ranks
 
 _DIFFERS = {

@@ -8,7 +8,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.core.note import Note
 from perfkit.core.spec import Struct
 from perfkit.flight.flight_record import RecordedCollective
-from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.mismatch import MismatchedCollective
 
 FLIGHT_ANALYSIS_VERSION = 3
 

@@ -17,7 +17,8 @@ from perfkit.core.record import RankRecord, RankWait, RunResult, RunStatus, form
 from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.core.units import format_seconds
 from perfkit.flight.flight_record import FlightRecord
-from perfkit.flight.match import Mismatch, MismatchedCollective, find_mismatches
+from perfkit.flight.match import find_mismatches
+from perfkit.flight.mismatch import Mismatch, MismatchedCollective
 from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, find_flight_file, get_agent_log, get_rank_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from perfkit.flight.match import Mismatch
+from perfkit.flight.mismatch import Mismatch
 from perfkit_cli.main import commands
 from tests.fixtures.flight_dumps import dump, entry
 

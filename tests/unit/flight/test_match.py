@@ -6,7 +6,8 @@ import pytest
 
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.flight_record import FlightRecord
-from perfkit.flight.match import Mismatch, find_mismatches
+from perfkit.flight.match import find_mismatches
+from perfkit.flight.mismatch import Mismatch
 from tests.fixtures.flight_dumps import WORLD, dump, entry
 
 TP, DP = ("1", "tp"), ("2", "dp")

@@ -4,7 +4,8 @@ import pickle
 from pathlib import Path
 
 from perfkit.flight.decode import decode_dump
-from perfkit.flight.match import Mismatch, find_mismatches
+from perfkit.flight.match import find_mismatches
+from perfkit.flight.mismatch import Mismatch
 
 H200 = Path(__file__).parents[2] / "fixtures" / "recorded" / "h200"
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.flight.flight_record import RecordedCollective
-from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.mismatch import MismatchedCollective
 from perfkit_reports.document.tables import RawTable
 
 

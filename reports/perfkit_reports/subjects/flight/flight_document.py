@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.model.flight import DumpedRank, FlightAnalysis
 from perfkit.core import units
 from perfkit.flight.flight_record import RecordedCollective
-from perfkit.flight.match import MismatchedCollective
+from perfkit.flight.mismatch import MismatchedCollective
 from perfkit.store.summary import FLIGHT_REPORT_FILE, SUMMARY_FILE, ReportSummary, compute_digest, make_unknown_figures
 from perfkit_reports.cells import make_integer_cell, make_optional_cell, make_text_cell
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile

@@ -17,7 +17,7 @@ from perfkit.analysis.flight import flight_findings as flight
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.stacks import main_thread
-from perfkit.flight.match import Mismatch
+from perfkit.flight.mismatch import Mismatch
 
 RULES = [rule for subject in SUBJECTS for rule in subject.rules]
 KINDS = [kind for subject in SUBJECTS for kind in subject.kinds]
