@@ -46,7 +46,6 @@ class _DumpEntry(msgspec.Struct):
     input_dtypes: tuple[str, ...] = ()
     output_sizes: tuple[tuple[_Size, ...], ...] = ()
     output_dtypes: tuple[str, ...] = ()
-    time_created_ns: _Line = 0
     frames: tuple[_DumpFrame, ...] = ()
 
 
@@ -113,7 +112,6 @@ def _build_collective(entry: _DumpEntry) -> RecordedCollective:
         finished=entry.state == "completed" or (entry.retired and backend in _WITHOUT_EVENTS),
         p2p=entry.is_p2p,
         peers=peers,
-        created_ns=entry.time_created_ns,
         frames=_build_stack(entry.frames),
     )
 

@@ -1,6 +1,6 @@
 """The flight records of a job's ranks as columns: thousands of recorders fit into memory, and are matched by NumPy.
 
-Ranks run one program, so their calls differ in number and time only: each distinct call is kept once.
+Ranks run one program, so their calls differ in number only: each distinct call is kept once.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,13 @@ Bools = NDArray[np.bool_]
 
 class RankCalls(NamedTuple):
     """The record of a rank in columns, a row per call in the order of their start; `call` indexes a table of calls
-    without numbers and time."""
+    without numbers."""
 
     version: str
     groups: dict[str, ProcessGroup]
     call: NDArray[np.int32]
     number: Ints
     sequence: Ints
-    created_ns: Ints
     finished: Bools
 
     @property
@@ -44,16 +43,12 @@ class PackedRecord(NamedTuple):
 def pack_record(record: FlightRecord) -> PackedRecord:
     """The same record in columns."""
     table: dict[RecordedCollective, int] = {}
-    rows = [
-        table.setdefault(replace(call, number=0, sequence=0, created_ns=0), len(table)) for call in record.collectives
-    ]
-    columns = ([getattr(call, name) for call in record.collectives] for name in ("number", "sequence", "created_ns"))
-    number, sequence, created_ns = (np.asarray(column, np.int64) for column in columns)
+    rows = [table.setdefault(replace(call, number=0, sequence=0), len(table)) for call in record.collectives]
+    columns = ([getattr(call, name) for call in record.collectives] for name in ("number", "sequence"))
+    number, sequence = (np.asarray(column, np.int64) for column in columns)
     finished = np.asarray([call.finished for call in record.collectives], np.bool_)
     call = np.asarray(rows, np.int32)
-    return PackedRecord(
-        RankCalls(record.version, record.groups, call, number, sequence, created_ns, finished), tuple(table)
-    )
+    return PackedRecord(RankCalls(record.version, record.groups, call, number, sequence, finished), tuple(table))
 
 
 class JobRecords:
@@ -89,7 +84,6 @@ class JobRecords:
             self.calls[int(rows.call[row])],
             number=int(rows.number[row]),
             sequence=int(rows.sequence[row]),
-            created_ns=int(rows.created_ns[row]),
         )
 
     def find_pending_call(self, rank: int) -> RecordedCollective | None:

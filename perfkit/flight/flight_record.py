@@ -76,7 +76,6 @@ class RecordedCollective(Struct):
     finished: bool
     p2p: bool = False
     peers: tuple[int, int] | None = None
-    created_ns: int = 0
     frames: tuple[StackFrame, ...] = ()
 
     @property

@@ -13,6 +13,7 @@ import numpy as np
 from perfkit.flight.flight_columns import Bools, Ints, JobRecords, RankCalls, collect_records
 from perfkit.flight.flight_record import ProcessGroup, RecordedCollective, Records
 from perfkit.flight.mismatch import Mismatch, MismatchedCollective
+from perfkit.flight.order_mismatches import order_mismatches
 
 Calls = tuple[RecordedCollective, ...]  # of one rank: several where launched together
 
@@ -20,7 +21,7 @@ Calls = tuple[RecordedCollective, ...]  # of one rank: several where launched to
 def find_mismatches(records: Records | JobRecords) -> tuple[MismatchedCollective, ...]:
     """The first meeting of each group that did not come about, and messages without their other side.
 
-    First those in which an absent rank waits for nothing itself: it holds up the others.
+    First those that nothing holds up.
     """
     job = records if isinstance(records, JobRecords) else collect_records(records)
     table = _build_table(job.calls)
@@ -29,13 +30,7 @@ def find_mismatches(records: Records | JobRecords) -> tuple[MismatchedCollective
         for group in _list_groups(job)
         for meeting in (*_find_first_mismatch(job, table, group), *_find_unanswered_messages(job, table, group))
     ]
-    waiting = {rank for meeting in mismatches for rank in meeting.waiting}
-
-    def last(meeting: MismatchedCollective) -> tuple[bool, int]:
-        held_up = bool(meeting.absent) and waiting.issuperset(meeting.absent)
-        return held_up, min((call.created_ns for call in meeting.calls.values()), default=0)
-
-    return tuple(sorted(mismatches, key=last))
+    return order_mismatches(mismatches)
 
 
 class _CallTable(NamedTuple):

@@ -12,15 +12,21 @@ class Mismatch(StrEnum):
     ORDER = "order differs"
     SIZES = "shapes differ"
     DTYPES = "dtypes differ"
+    CROSSED = "ranks wait for each other"
     ABSENT = "not entered by all"
     UNFINISHED = "entered by all, not finished by all"
+
+
+DIFFERING = (Mismatch.ORDER, Mismatch.SIZES, Mismatch.DTYPES)
 
 
 class MismatchedCollective(Struct):
     """A mismatched collective, with the call of each rank.
 
     `calls` has the ranks that entered it or, for an unanswered message, the rank that waits. `absent` ranks have a
-    record and did not enter it; `unrecorded` ranks of the group have no record: their state is unknown.
+    record and did not enter it; `unrecorded` ranks of the group have no record: their state is unknown. `blocked_by` is
+    the place of the mismatch that holds it up; None if nothing does. `crossed` is, of ranks that wait for each other,
+    the name of the collective that each waits in.
     """
 
     mismatch: Mismatch
@@ -29,6 +35,8 @@ class MismatchedCollective(Struct):
     calls: dict[int, RecordedCollective]
     absent: tuple[int, ...] = ()
     unrecorded: tuple[int, ...] = ()
+    blocked_by: int | None = None
+    crossed: dict[int, str] = {}
 
     @property
     def waiting(self) -> tuple[int, ...]:

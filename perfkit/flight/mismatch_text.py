@@ -24,6 +24,16 @@ def describe_absence(meeting: MismatchedCollective) -> str:
     return f"{format_ranks(meeting.unrecorded)} left no record of {meeting.name}{waiting}"
 
 
+def describe_crossing(meeting: MismatchedCollective) -> str:
+    """`rank 0 waits in all_reduce 1 of dp; ranks 1 and 2 wait in all_reduce 4 of tp`."""
+    by_name: dict[str, list[int]] = {}
+    for rank, name in meeting.crossed.items():
+        by_name.setdefault(name, []).append(rank)
+    return "; ".join(
+        f"{format_ranks(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {name}" for name, ranks in by_name.items()
+    )
+
+
 def describe_disagreement(meeting: MismatchedCollective) -> str:
     """Describe the differing calls, grouping ranks with equal calls."""
     groups: dict[str, list[int]] = {}

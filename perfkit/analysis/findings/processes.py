@@ -6,7 +6,8 @@ COLLECTIVES = (
     FindingKind(
         "collective.order",
         WARNING,
-        "Ranks of a group call different collectives at one sequence number.",
+        "Ranks of a group call different collectives at one sequence number, or ranks of several groups wait for each "
+        "other.",
         "Call collectives in one order on all ranks: look for a branch that only some ranks take.",
     ),
     FindingKind(

@@ -19,7 +19,7 @@ from perfkit.core.units import format_seconds
 from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import find_mismatches
 from perfkit.flight.mismatch import Mismatch, MismatchedCollective
-from perfkit.flight.mismatch_text import describe_absence, describe_disagreement
+from perfkit.flight.mismatch_text import describe_absence, describe_crossing, describe_disagreement
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, find_flight_file, get_agent_log, get_rank_folder
 
@@ -69,6 +69,8 @@ def _format_mismatch(meeting: MismatchedCollective) -> str:
         return ""  # it may have been about to
     if meeting.mismatch is Mismatch.ABSENT:
         return describe_absence(meeting)
+    if meeting.mismatch is Mismatch.CROSSED:
+        return describe_crossing(meeting)
     where = f"collective {meeting.sequence} of group {meeting.group.label}"
     return f"ranks disagree on {where}: {describe_disagreement(meeting)}"
 
