@@ -12,7 +12,14 @@ from typing import Annotated
 import msgspec
 
 from perfkit.core.errors import RunFormatError
-from perfkit.flight.flight_record import FlightRecord, ProcessGroup, RecordedCollective, StackFrame, Tensors
+from perfkit.flight.flight_record import (
+    DEFAULT_GROUP,
+    FlightRecord,
+    ProcessGroup,
+    RecordedCollective,
+    StackFrame,
+    Tensors,
+)
 
 EXPECTED = "a dump of torch's flight recorder (pickle, or JSON of torch._C._distributed_c10d._dump_nccl_trace_json)"
 
@@ -75,9 +82,12 @@ def decode_dump(dump: object, label: str) -> FlightRecord:
     if any(math.prod(shape) >= _MOST_ELEMENTS for entry in read.entries for shape in _list_shapes(entry)):
         raise RunFormatError(f"{label}: a damaged dump of torch's flight recorder: a tensor larger than any memory")
     groups = {name: _build_group(name, config) for name, config in read.pg_config.items()}
+    # Gloo keeps one entry without a name: of the default group, until another group replaces it with no ranks.
+    members = groups.pop("").ranks if "" in groups else ()
     for entry in read.entries:
         name, description = entry.process_group
-        groups.setdefault(name, ProcessGroup(name=name, description=description))
+        ranks = members if description == DEFAULT_GROUP else ()
+        groups.setdefault(name, ProcessGroup(name=name, description=description, ranks=ranks))
     calls = sorted((_build_collective(entry) for entry in read.entries), key=lambda call: call.number)
     return FlightRecord(version=version, groups=groups, collectives=_finish_coalesced(calls))
 

@@ -13,6 +13,8 @@ from perfkit.cost.calls.dtypes import BY_NAME
 
 Shape = tuple[int, ...]
 
+DEFAULT_GROUP = "default_pg"  # torch's description of the group of all ranks
+
 _MOST_SHOWN = 4  # tensors of a list
 
 # Frames of torch itself or of generated code; their caller is the program, or a library above torch.

@@ -22,13 +22,15 @@ def open_progress_channel(log: Path) -> Callable[[str], None]:
     """Keep standard output for progress and send all later output to the log.
 
     It stays open until this process ends, even if the function is dropped: the parent takes its closing for the
-    process's end.
+    process's end. Processes that are forked from this one, which may outlive it, have it closed.
     """
-    channel = os.fdopen(os.dup(1), "w", buffering=1, closefd=False)
+    descriptor = os.dup(1)
+    channel = os.fdopen(descriptor, "w", buffering=1, closefd=False)
+    os.register_at_fork(after_in_child=lambda: os.close(descriptor))
     log.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     return lambda text: print(text, file=channel)
 
 

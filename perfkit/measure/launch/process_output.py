@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from perfkit.measure.launch.rank_processes import RankProcess
 
-
 _PIPE_BYTES = 1 << 20  # the most that an output can hold unread
 _INDEX = struct.Struct("I")
 

@@ -15,7 +15,7 @@ from perfkit.core.spec import RunSpec
 from perfkit.instruments.sensors.machine_load import compute_load, read_load
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit.measure.launch.rank_processes import HERE, RankPlace
-from perfkit.measure.launch.run_outcome import determine_outcome
+from perfkit.measure.launch.run_outcome import determine_outcome, find_raised_ranks
 from perfkit.store.layout import RUN_FILE, SPEC_FILE
 
 
@@ -34,10 +34,12 @@ def launch_run(
     start, before = time.monotonic(), read_load()
     ranks = LAUNCHERS.load(spec.launch.launcher).start(spec, folder, place, under, report)
     ended: RunStatus | None = None
+    raised: tuple[int, ...] = ()
     terminated = False
     try:
         if not ranks.wait(spec.launch.timeout_s, report):
             ended = RunStatus.TIMEOUT
+            raised = find_raised_ranks(spec, folder)
     except KeyboardInterrupt as error:
         ended = RunStatus.INTERRUPTED
         terminated = isinstance(error, TerminatedError)
@@ -45,7 +47,7 @@ def launch_run(
     finally:
         ranks.end()
         run = msgspec.structs.replace(
-            determine_outcome(spec, folder, ended, ranks.exits(), terminated),
+            determine_outcome(spec, folder, ended, ranks.exits(), terminated, raised),
             started_at=started_at,
             seconds=time.monotonic() - start,
             perfkit=perfkit.__version__,

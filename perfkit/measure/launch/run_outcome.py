@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -16,24 +16,36 @@ from perfkit.core.files import read_json
 from perfkit.core.record import RankRecord, RankWait, RunResult, RunStatus, format_rank_reason
 from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.core.units import format_seconds
-from perfkit.flight.flight_record import FlightRecord
+from perfkit.flight.flight_record import DEFAULT_GROUP, FlightRecord
 from perfkit.flight.match import find_mismatches
-from perfkit.flight.mismatch import Mismatch, MismatchedCollective
-from perfkit.flight.mismatch_text import describe_absence, describe_crossing, describe_disagreement
+from perfkit.flight.mismatch import DIFFERING, Mismatch, MismatchedCollective
+from perfkit.flight.mismatch_text import describe_absence, describe_crossing, describe_disagreement, format_ranks
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.store.layout import OUTPUT_FILE, RECORD_FILE, find_flight_file, get_agent_log, get_rank_folder
 
 
-def read_flight_records(folder: Path, ranks: Iterable[int]) -> dict[int, FlightRecord]:
-    """Read the ranks' flight records, by rank; records in an unknown format of torch are left out."""
+def read_flight_records(folder: Path, ranks: Sequence[int]) -> dict[int, FlightRecord]:
+    """Read the flight records of `ranks`, all of the run, by rank; records in an unknown format of torch are left
+    out."""
     from perfkit.flight.flight_dumps import read_dump  # a successful run does not need the reader of flight records
 
     records = {}
     for rank in ranks:
         if (file := find_flight_file(folder, rank)) is not None:
             with contextlib.suppress(RunFormatError):
-                records[rank] = read_dump(str(file))
+                records[rank] = _add_members(read_dump(str(file)), tuple(ranks))
     return records
+
+
+def _add_members(record: FlightRecord, ranks: tuple[int, ...]) -> FlightRecord:
+    """Gloo's dumps lack the ranks of groups; all are in the default group."""
+    groups = {
+        name: group
+        if group.ranks or group.description != DEFAULT_GROUP
+        else msgspec.structs.replace(group, ranks=ranks)
+        for name, group in record.groups.items()
+    }
+    return msgspec.structs.replace(record, groups=groups)
 
 
 def list_rank_waits(records: dict[int, FlightRecord]) -> tuple[RankWait, ...]:
@@ -114,18 +126,44 @@ def determine_outcome(
     ended: RunStatus | None,
     exits: ExitCodes,
     terminated: bool = False,
+    raised: Sequence[int] = (),
 ) -> RunResult:
     """The status of a run: `ended` if the parent ended it, else that of the rank that explains it, which is named.
 
-    That is the first one that ended without losing another. `terminated` means SIGTERM, not Ctrl-C. For a failed run,
-    the reason includes where each rank was.
+    That is the first one that ended without losing another. Of ranks that had raised before their time was over, it is
+    the first. `terminated` means SIGTERM, not Ctrl-C. For a failed run, the reason includes where each rank was.
     """
-    run = _determine_status(spec, folder, ended, exits, terminated)
+    run = _determine_status(spec, folder, ended, exits, terminated, raised)
     if run.status in (RunStatus.OK, RunStatus.SKIPPED):
         return run
     records = read_flight_records(folder, range(spec.launch.world_size))
-    reasons = [run.reason, describe_mismatch(records)] if run.status == RunStatus.TIMEOUT else [run.reason]
+    reasons = [run.reason]
+    if run.status == RunStatus.TIMEOUT:
+        reasons += [describe_mismatch(records), _describe_unresponsive(exits)]
+    elif run.status == RunStatus.CRASHED:
+        reasons.insert(0, _describe_differing(records))
     return msgspec.structs.replace(run, reason="; ".join(filter(None, reasons)), rank_waits=list_rank_waits(records))
+
+
+def find_raised_ranks(spec: RunSpec, folder: Path) -> tuple[int, ...]:
+    """The ranks that have recorded an error of their own and may not have ended."""
+    running = ExitCodes((None,) * spec.launch.world_size)
+    ends = [_read_rank_end(folder, rank, running) for rank in range(spec.launch.world_size)]
+    errors = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY)
+    return tuple(end.rank for end in ends if end.role == _EndRole.CAUSE and end.status in errors)
+
+
+def _describe_unresponsive(exits: ExitCodes) -> str:
+    """`rank 1 did not end on SIGTERM`; "" where all did."""
+    killed = [rank for rank, code in enumerate(exits.codes) if code == -signal.SIGKILL and rank not in exits.order]
+    return f"{format_ranks(killed)} did not end on SIGTERM" if killed else ""
+
+
+def _describe_differing(records: dict[int, FlightRecord]) -> str:
+    """The calls of a collective that ranks entered with different arguments, which ends Gloo's ranks by SIGABRT."""
+    return next(
+        (_format_mismatch(meeting) for meeting in find_mismatches(records) if meeting.mismatch in DIFFERING), ""
+    )
 
 
 def _determine_status(
@@ -134,10 +172,11 @@ def _determine_status(
     ended: RunStatus | None,
     exits: ExitCodes,
     terminated: bool,
+    raised: Sequence[int],
 ) -> RunResult:
     exit_codes = exits.codes
     tail = _collect_output_tail(spec.launch, folder)
-    if ended == RunStatus.TIMEOUT:
+    if ended == RunStatus.TIMEOUT and not raised:
         limit = format_seconds(spec.launch.timeout_s)
         return RunResult(
             status=ended, reason=f"timed out after {limit} (--timeout)", output_tail=tail, exit_codes=exit_codes
@@ -145,7 +184,7 @@ def _determine_status(
     if ended == RunStatus.INTERRUPTED:
         reason = "terminated (SIGTERM)" if terminated else "interrupted by Ctrl-C"
         return RunResult(status=ended, reason=reason, output_tail=tail, exit_codes=exit_codes)
-    first = min(_read_rank_end(folder, rank, exits) for rank in range(len(exit_codes)))
+    first = min(_read_rank_end(folder, rank, exits) for rank in raised or range(len(exit_codes)))
     if first.status == RunStatus.OK:
         return RunResult(status=first.status, reason=first.reason, exit_codes=exit_codes)
     tail = _collect_output_tail(spec.launch, folder, first.rank)

@@ -53,12 +53,15 @@ def run_worker(
     report("importing torch")
     # Importing torch makes a million objects that stay: looking through them for garbage is a sixth of the time.
     gc.disable()
+    from perfkit.measure.rank.cpp_abort import report_on_cpp_abort
     from perfkit.measure.rank.run_rank import run_rank  # after the limit, so that it holds for torch too
     from perfkit.measure.rank.termination import report_on_termination
 
     gc.collect()
     gc.enable()
     report_on_termination(get_rank_folder(folder, rank), ranks=spec.launch.world_size)
+    if spec.launch.world_size > 1:
+        report_on_cpp_abort(get_rank_folder(folder, rank))
     status = run_rank(spec, folder, rank=rank, local_rank=local_rank, report=report, chosen=passes(report))
     sys.stdout.flush()
     sys.stderr.flush()

@@ -101,3 +101,9 @@ def test_a_rank_leaves_its_last_collectives(tmp_path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RunFormatError, match="cannot be read"):
         read_flight_record(path)
+
+
+def test_gloos_group_without_a_name_is_the_default_one() -> None:
+    calls = (entry(1, backend="gloo"), entry(2, backend="gloo", group=("1", "undefined")))
+    groups = decode_dump(dump(*calls, groups={("", ""): (0, 1, 2)}), "rank0").groups
+    assert {name: group.ranks for name, group in groups.items()} == {"0": (0, 1, 2), "1": ()}

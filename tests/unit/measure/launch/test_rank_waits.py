@@ -1,6 +1,7 @@
 """Where the ranks of a failed run were, from what they left of their flight recorders."""
 
 import pickle
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,25 @@ def test_what_is_said_of_ranks_that_do_not_meet(tmp_path: Path, ranks: list[dict
     told = describe_mismatch(read_flight_records(left(tmp_path, *ranks), range(3)))
     assert said in told
     assert bool(told) == bool(said)
+
+
+def test_a_rank_without_a_record_is_one_of_gloos_default_group(tmp_path: Path) -> None:
+    """Whose dumps name no ranks."""
+    unnamed = dump(waiting(3), groups={("", ""): ()})
+    run = ended(left(tmp_path, unnamed), RunStatus.TIMEOUT)
+    assert "rank 1 left no record of all_reduce 3 of default_pg" in run.reason
+
+
+def test_calls_that_differ_come_before_the_signal_that_they_end_in(tmp_path: Path) -> None:
+    """Gloo ends the rank that gets more than it expects, and the other loses it."""
+    sizes = {rank: waiting(5) | {"input_sizes": [[rank + 6]], "output_sizes": [[rank + 6]]} for rank in (0, 1)}
+    folder = left(tmp_path, dump(sizes[0]), dump(sizes[1]))
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=LaunchSpec(world_size=2))
+    run = determine_outcome(spec, folder, None, ExitCodes((-signal.SIGABRT, 1), (0, 1)))
+    assert run.status == RunStatus.CRASHED
+    calls, signalled = run.reason.split("; rank 0 was ")
+    assert "collective 5 of group default_pg" in calls
+    assert ("[6] fp32" in calls, "[7] fp32" in calls, "SIGABRT" in signalled) == (True, True, True)
 
 
 def test_records_of_a_format_that_is_not_known_are_none(tmp_path: Path) -> None:

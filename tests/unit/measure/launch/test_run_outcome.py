@@ -69,6 +69,14 @@ def test_of_two_causes_the_one_that_ended_first_explains_it(ended):
     assert ended(*ranks, order=(1, 0)).reason == "rank 1: b"
 
 
+def test_of_ranks_whose_time_is_over_those_that_did_not_end_on_sigterm_are_named(ended):
+    term, kill = (RunStatus.CRASHED, -signal.SIGTERM), (RunStatus.CRASHED, -signal.SIGKILL)
+    assert "SIGTERM" not in ended(term, term, term, by_parent=RunStatus.TIMEOUT).reason
+    assert "; ranks 0 and 2 did not end on SIGTERM" in ended(kill, term, kill, by_parent=RunStatus.TIMEOUT).reason
+    # One that the system killed before had ended.
+    assert "SIGTERM" not in ended(term, kill, term, by_parent=RunStatus.TIMEOUT, order=(1,)).reason
+
+
 def test_a_rank_that_perfkit_ended_since_another_had_failed_explains_nothing(ended):
     run = ended(
         (RunStatus.CRASHED, -signal.SIGTERM), (None, -signal.SIGKILL), (RunStatus.FAILED, 1, PEER_GONE[0]), order=(2,)
