@@ -11,6 +11,9 @@ class ProcessFacts(Struct):
     bytes, of itself, at the beginning, as are `threads` and `children` (all descendants); `device_memory` in bytes, of
     it and its children. `has_ended` says that it ended meanwhile. `failed_samples` samples could not be taken.
     `interrupted` says that Ctrl-C ended sampling.
+
+    Of a launcher, `ranks` are the ranks of its workers and of what they started, by process id, and `rank_pids` the
+    workers in the order of their ranks; `resident` and `threads` are of these. Empty for any other process.
     """
 
     pid: int
@@ -27,3 +30,5 @@ class ProcessFacts(Struct):
     has_ended: bool = False
     failed_samples: int = 0
     interrupted: bool = False
+    ranks: dict[int, int] = {}
+    rank_pids: tuple[int, ...] = ()

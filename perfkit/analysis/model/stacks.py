@@ -79,12 +79,14 @@ PROCESS_VERSION = 4
 
 
 class WatchedThread(Struct):
-    """A thread of a process: `main` is the one that the process began with, of the process that was asked for."""
+    """A thread of a process: `main` is the one that the process began with, of the process that was asked for or, if
+    that is a launcher, of each of its ranks. `rank` is None where there are none."""
 
     pid: int
     name: str
     main: bool
     stacks: ThreadStacks
+    rank: int | None = None
 
 
 class ProcessAnalysis(DisplayMixin, Struct):

@@ -7,7 +7,7 @@ from pathlib import Path
 import perfkit
 from perfkit.analysis.model.stacks import ProcessAnalysis, WatchedThread
 from perfkit.analysis.stacks.hot_lines import summarize_thread_stacks
-from perfkit.analysis.stacks.main_thread import find_in_main_thread
+from perfkit.analysis.stacks.main_thread import find_in_main_threads
 from perfkit.core.files import read_json
 from perfkit.store.process import ProcessFacts
 from perfkit.store.stacks import SampledThread
@@ -17,26 +17,46 @@ _MAIN = "MainThread"  # as Python calls it
 
 
 def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, command: str = "") -> ProcessAnalysis:
-    """Analyze the sampled threads of a process."""
-    main = next((thread for thread in threads if _is_main(thread, facts)), None)
+    """Analyze the sampled threads of a process; of a launcher's, those of its ranks."""
+    kept = [thread for thread in threads if not facts.rank_pids or thread.pid in facts.ranks]
+    mains = {thread.pid: thread for thread in reversed(kept) if _is_main(thread, facts)}
     watched = [
-        WatchedThread(pid=thread.pid, name=thread.thread, main=thread is main, stacks=stacks)
-        for thread in threads
+        WatchedThread(
+            pid=thread.pid,
+            name=thread.thread,
+            main=mains.get(thread.pid) is thread,
+            stacks=stacks,
+            rank=facts.ranks.get(thread.pid),
+        )
+        for thread in kept
         if (stacks := summarize_thread_stacks([thread])) is not None
     ]
-    watched.sort(key=lambda thread: (not thread.main, -thread.stacks.samples * (1 - thread.stacks.unnamed_share)))
+    watched.sort(
+        key=lambda thread: (
+            not thread.main,
+            -1 if not thread.main or thread.rank is None else thread.rank,
+            -thread.stacks.samples * (1 - thread.stacks.unnamed_share),
+        )
+    )
     return ProcessAnalysis(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
         process=facts,
         threads=tuple(watched),
-        findings=find_in_main_thread(main) if main is not None else (),
+        findings=find_in_main_threads(
+            {facts.ranks.get(pid): mains[pid] for pid in _list_trained(facts) if pid in mains}
+        ),
     )
 
 
+def _list_trained(facts: ProcessFacts) -> tuple[int, ...]:
+    """The processes that train."""
+    return facts.rank_pids or (facts.pid,)
+
+
 def _is_main(thread: SampledThread, facts: ProcessFacts) -> bool:
-    return thread.pid == facts.pid and thread.thread == _MAIN
+    return thread.pid in _list_trained(facts) and thread.thread == _MAIN
 
 
 def read_process_analysis(folder: Path) -> ProcessAnalysis:

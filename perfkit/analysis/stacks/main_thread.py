@@ -1,8 +1,10 @@
 """Rules about sampled frames of a main thread, by their names and the text of their lines."""
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
@@ -94,6 +96,25 @@ def find_in_main_thread(
         for count, pattern in counts
         if count >= _LEAST * samples
     )
+
+
+def find_in_main_threads(mains: Mapping[int | None, SampledThread]) -> tuple[Finding, ...]:
+    """Findings about the main threads of ranks, each once: of the rank with the largest share, which is named. The key
+    is None for a process without a rank."""
+    found: dict[str, list[tuple[int | None, Finding]]] = {}
+    for rank, main in mains.items():
+        for finding in find_in_main_thread(main):
+            found.setdefault(finding.id, []).append((rank, finding))
+    largest = [max(of_ranks, key=lambda found: found[1].figures["share"]) for of_ranks in found.values()]
+    largest.sort(key=lambda found: -found[1].figures["share"])
+    return tuple(_name_rank(finding, rank, len(found[finding.id])) for rank, finding in largest)
+
+
+def _name_rank(finding: Finding, rank: int | None, ranks: int) -> Finding:
+    if rank is None:
+        return finding
+    others = f", the most of {ranks} ranks" if ranks > 1 else ""
+    return msgspec.structs.replace(finding, evidence=f"rank {rank}: {finding.evidence}{others}")
 
 
 def _count_samples(main: SampledThread, pattern: _FramePattern) -> int:

@@ -9,9 +9,10 @@ import pynvml
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import Quantity, Unknown, make_measurement
 from perfkit.core.texts.redact import redact_arguments
+from perfkit.instruments.sensors.process_ranks import find_ranks, list_rank_processes
 from perfkit.instruments.sensors.sensors import open_sensors
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
-from perfkit.instruments.stacks.py_spy import spy_on_process
+from perfkit.instruments.stacks.py_spy import explain_scope, spy_on_process
 from perfkit.store.process import ProcessFacts
 from perfkit.store.stacks import SampledThread
 
@@ -33,12 +34,17 @@ def sample_process(
     """Look at a process for some seconds; py-spy's stacks stay in `file`. Raises what `spy_on_process` does."""
     try:
         directory, command = process.cwd(), tuple(redact_arguments(process.cmdline()))
-        family = [process, *process.children(recursive=True)]
-        resident, threads, age = process.memory_info().rss, process.num_threads(), time.time() - process.create_time()
+        children = process.children(recursive=True)
+        ranks = find_ranks(process, children)
+        workers = sorted(list_rank_processes(ranks, children), key=lambda worker: ranks[worker.pid])
+        measured = workers or [process]
+        resident = sum(member.memory_info().rss for member in measured)
+        threads, age = sum(member.num_threads() for member in measured), time.time() - process.create_time()
     except psutil.AccessDenied:
-        raise UnavailableError(f"process {process.pid} belongs to another user; run perfkit with sudo") from None
+        raise UnavailableError(f"process {process.pid} cannot be inspected; {explain_scope()}") from None
     except psutil.NoSuchProcess:
         raise UsageError(f"process {process.pid} ended before it could be sampled") from None
+    family = [process, *children]
     device_memory = _read_device_memory([member.pid for member in family])
     before, began = _read_cpu_s(family), time.monotonic()
     spied = spy_on_process(process.pid, file, seconds=seconds, hz=hz)
@@ -52,7 +58,9 @@ def sample_process(
         directory=directory,
         age_s=age,
         cpu=none if used is None else make_measurement(used / elapsed, "1", "CPU time of the process and its children"),
-        resident=make_measurement(resident, "bytes", "the operating system, this process"),
+        resident=make_measurement(
+            resident, "bytes", f"the operating system, {'the ranks' if workers else 'this process'}"
+        ),
         threads=threads,
         children=len(family) - 1,
         device_memory=device_memory,
@@ -61,6 +69,8 @@ def sample_process(
         has_ended=ended,
         failed_samples=spied.failed,
         interrupted=spied.interrupted,
+        ranks=ranks,
+        rank_pids=tuple(worker.pid for worker in workers),
     )
     return facts, list(read_collapsed(spied.text, pid=process.pid, hz=hz, seconds=spied.seconds, directory=directory))
 

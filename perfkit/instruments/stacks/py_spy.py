@@ -164,7 +164,7 @@ def _find_spy() -> str:
     return path
 
 
-def explain_failure(pid: int, output: str, *, scope: Callable[[], str] = lambda: _explain_scope()) -> PerfkitError:
+def explain_failure(pid: int, output: str, *, scope: Callable[[], str] = lambda: explain_scope()) -> PerfkitError:
     """Explain in one line, from py-spy's `output`, why it did not see process `pid`, and what to do."""
     lowered = output.lower()
     if "permission denied" in lowered or "operation not permitted" in lowered:
@@ -184,7 +184,7 @@ def explain_failure(pid: int, output: str, *, scope: Callable[[], str] = lambda:
     return PerfkitError(f"py-spy took no samples of process {pid}: {lines[0] if lines else 'no reason given'}")
 
 
-def _explain_scope() -> str:
+def explain_scope() -> str:
     """Explain why ptrace is forbidden here."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return "in a container, start it with --cap-add SYS_PTRACE (Kubernetes: capabilities.add SYS_PTRACE)"

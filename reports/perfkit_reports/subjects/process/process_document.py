@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator
+from statistics import fmean
 from typing import NamedTuple
 
 from perfkit.analysis.model.stacks import HotLine, ProcessAnalysis, WatchedThread
@@ -9,6 +10,7 @@ from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import Quantity, Unknown
 from perfkit.core.units import format_bytes, format_percent, format_seconds
+from perfkit.flight.mismatch_text import format_ranks
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
 from perfkit.store.summary import PROCESS_FILE, SUMMARY_FILE, ReportSummary, make_unknown_figures
 from perfkit_reports.document.blocks import Block, Facts, Section, Text, Tile
@@ -30,6 +32,8 @@ _INTRO = (
 _NOTHING = "No known pattern in the main thread; see its lines."
 _COMMAND = 300  # characters, of which more would hide the rest
 _OF_EACH = 6  # lines
+_GROUPS = 2  # of ranks at one line that a headline has
+_IMPORTED = "<module>"  # the code of a module, which runs once, as it is imported
 
 
 class _ThreadLine(NamedTuple):
@@ -75,7 +79,7 @@ def build_document(analysis: ProcessAnalysis) -> Document:
         headline=build_headline(analysis),
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
-        lead=(_format_program(analysis),),
+        lead=(_format_program(analysis), *_describe_launcher(analysis)),
         tiles=tuple(_build_tiles(analysis)),
         warnings=tuple(_list_warnings(analysis)),
         sections=(
@@ -89,16 +93,38 @@ def build_document(analysis: ProcessAnalysis) -> Document:
 
 
 def build_headline(analysis: ProcessAnalysis) -> str:
-    """The line with most of the main thread's time."""
-    main = next((thread for thread in analysis.threads if thread.main), None)
-    if main is None:
+    """The line with most of the main thread's time; of ranks the line of each, those at one line together."""
+    mains = [thread for thread in analysis.threads if thread.main]
+    if not mains:
         return f"The main thread of process {analysis.process.pid} was not sampled"
-    if not main.stacks.lines:
+    if not any(main.stacks.lines for main in mains):
         return f"The main thread of process {analysis.process.pid} ran no line of its program"
-    top = main.stacks.lines[0]
-    inside = f", mostly in {flatten_text(top.library_function)}" if top.library_function else ""
-    where = f"{flatten_text(top.place)} in {flatten_text(top.function)}"
-    return f"Main thread: {format_percent(top.share, 0)} of its time at {where}{inside}"
+    if not analysis.process.rank_pids:
+        top = mains[0].stacks.lines[0]
+        return f"Main thread: {format_percent(top.share, 0)} of its time at {_describe_line(top)}"
+    by_line: dict[tuple[str, str], list[WatchedThread]] = {}
+    for main in mains:
+        for line in main.stacks.lines[:1]:
+            by_line.setdefault((line.function, line.place), []).append(main)
+    groups = sorted(by_line.values(), key=len)[:_GROUPS]  # the odd rank out first
+    headline = "; ".join(map(_describe_group, groups))
+    return headline[0].upper() + headline[1:]
+
+
+def _describe_group(mains: list[WatchedThread]) -> str:
+    """`rank 1: 98 % of its time at train.py:12 in loss, mostly in all_reduce`; of several ranks the mean."""
+    ranks = format_ranks([main.rank for main in mains if main.rank is not None])
+    share = fmean(main.stacks.lines[0].share for main in mains)
+    whose = "its" if len(mains) == 1 else "their"
+    where = _describe_line(mains[0].stacks.lines[0])
+    return f"{ranks}: {format_percent(share, 0)} of {whose} time at {where}"
+
+
+def _describe_line(line: HotLine) -> str:
+    where = f"{flatten_text(line.place)} in {flatten_text(line.function)}"
+    if line.library_function == _IMPORTED:
+        return f"{where}, mostly importing"
+    return where + (f", mostly in {flatten_text(line.library_function)}" if line.library_function else "")
 
 
 def _build_tiles(analysis: ProcessAnalysis) -> Iterator[Tile]:
@@ -159,8 +185,16 @@ def _format_program(analysis: ProcessAnalysis) -> str:
     return shorten_middle(flatten_text(shlex.join(analysis.process.command)), _COMMAND)
 
 
+def _describe_launcher(analysis: ProcessAnalysis) -> Iterator[str]:
+    process = analysis.process
+    if process.rank_pids:
+        ranks = format_ranks([process.ranks[pid] for pid in process.rank_pids])
+        yield f"Process {process.pid} is a launcher and is left out: it started {ranks}."
+
+
 def _format_thread(thread: WatchedThread) -> str:
-    return f"{flatten_text(thread.name)} {thread.pid}"
+    rank = "" if thread.rank is None else f"rank {thread.rank} "
+    return f"{rank}{flatten_text(thread.name)} {thread.pid}"
 
 
 def _build_method(analysis: ProcessAnalysis) -> Facts:

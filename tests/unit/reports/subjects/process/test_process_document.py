@@ -4,6 +4,7 @@ from pathlib import Path
 
 from perfkit.analysis.model.stacks import ProcessAnalysis
 from perfkit.analysis.pipeline.process_stacks import analyze_process
+from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.process.process_document import build_document
@@ -47,6 +48,44 @@ def test_what_casts_doubt_is_said() -> None:
     [told] = build_document(analyze_process(changed(facts(), interrupted=True), threads())).warnings
     assert (told.id, told.figures) == ("process.interrupted", {"seconds": 2.0})
     assert str(PID) in build_document(analyze_process(facts(), threads()[1:])).headline
+
+
+RANKS = """\
+process 50:"torchrun";thread (50): MainThread;<module> (/usr/bin/torchrun:8);_monitor (/opt/elastic.py:9) 40
+process 50:"torchrun";process 51:"python";thread (51): MainThread;loss (/home/me/job.py:7);{0} 40
+process 50:"torchrun";process 52:"python";thread (52): MainThread;loss (/home/me/job.py:7);{0} 30
+process 50:"torchrun";process 52:"python";thread (52): MainThread;other (/home/me/job.py:9) 10
+process 50:"torchrun";process 53:"python";thread (53): MainThread;save (/home/me/job.py:3);{1} 40
+process 50:"torchrun";process 53:"python";process 54:"python";thread (54): MainThread;read (/home/me/job.py:1) 40
+""".format(
+    "all_reduce (/opt/site-packages/torch/distributed/c.py:1)", "save (/opt/site-packages/torch/serialization.py:1)"
+)
+
+
+def test_of_a_launcher_the_ranks_are_named_and_it_is_left_out() -> None:
+    launcher = changed(facts(), pid=50, ranks={51: 0, 52: 1, 53: 2, 54: 2}, rank_pids=(51, 52, 53))
+    sampled = read_collapsed(RANKS, pid=50, hz=20.0, seconds=2.0, directory="/home/me")
+    made = analyze_process(launcher, sampled)
+    assert [(thread.pid, thread.rank, thread.main) for thread in made.threads] == [
+        (51, 0, True),
+        (52, 1, True),
+        (53, 2, True),
+        (54, 2, False),
+    ]
+    [finding] = made.findings
+    assert (finding.id, finding.figures) == ("main_thread.checkpoint", {"share": 1.0, "samples": 40})
+    assert finding.evidence.startswith("rank 2: ")
+    document = build_document(made)
+    odd, others = document.headline.split("; ")
+    assert (odd.startswith("Rank 2: 100 % "), "job.py:3" in odd) == (True, True)
+    assert (others.startswith("ranks 0 and 1: 88 % "), "job.py:7" in others) == (True, True)
+    assert "ranks 0, 1 and 2" in document.lead[1]
+
+
+def test_a_program_that_imports_is_said_to() -> None:
+    text = f"thread ({PID}): MainThread;<module> (/home/me/a.py:2);<module> (/opt/site-packages/torch/__init__.py:9) 40"
+    imports = read_collapsed(text, pid=PID, hz=20.0, seconds=2.0, directory="/home/me")
+    assert build_document(analyze_process(facts(), imports)).headline.endswith("importing")
 
 
 def test_it_is_drawn_again_from_its_folder(tmp_path: Path) -> None:
