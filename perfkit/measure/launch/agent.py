@@ -13,7 +13,7 @@ from typing import Any
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.measure.launch.channel import end_with_parent
-from perfkit.measure.launch.nodes import parse_endpoint
+from perfkit.measure.launch.nodes import get_agents_port, parse_endpoint
 from perfkit.measure.launch.rank_processes import count_ranks_per_node
 from perfkit.measure.launch.torchrun_launcher import AgentExits
 from perfkit.store.layout import SPEC_FILE, get_agent_file
@@ -49,8 +49,8 @@ def main() -> None:
 def _build_rendezvous(launch: LaunchSpec, folder: Path, node: int) -> dict[str, Any]:
     if launch.nodes == 1:
         return {"run_id": uuid.uuid4().hex, "rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
-    host, port = parse_endpoint(launch.endpoint)
-    endpoint = f"{host}:{port + 1}"  # the first machine announces its runs on the other port
+    host, _ = parse_endpoint(launch.endpoint)
+    endpoint = f"{host}:{get_agents_port(launch.endpoint)}"
     return {"run_id": str(folder), "rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 
 

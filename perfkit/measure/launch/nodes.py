@@ -36,6 +36,11 @@ def parse_endpoint(endpoint: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def get_agents_port(endpoint: str) -> int:
+    """The port at which torchrun's agents meet: the first machine announces its runs on the one before."""
+    return parse_endpoint(endpoint)[1] + 1
+
+
 def wait_for_first_node(endpoint: str, within_s: float = JOINED_WITHIN_S) -> None:
     """Wait until the first machine listens there; a `PerfkitError` says why it cannot be reached.
 

@@ -49,6 +49,20 @@ def serve_store(host: str, port: int, *, within_s: float, world_size: int | None
     return ServedStore(store, notice)
 
 
+def require_free_port(port: int, purpose: str) -> None:
+    """Raise a `PerfkitError` if another program listens at `port` of this machine, which is for `purpose`."""
+    dual = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if dual else socket.AF_INET
+    try:
+        socket.create_server(("", port), family=family, dualstack_ipv6=dual).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise PerfkitError(
+            f"port {port} of this machine is for {purpose} and cannot be used ({reason}): choose another port in "
+            "--rdzv-endpoint"
+        ) from None
+
+
 def _bind_listener(host: str, port: int, within_s: float) -> socket.socket | None:
     """A listening socket at the first address of `host` that this machine has; None if it has none."""
     for family, address in _resolve_host(host, port, within_s):

@@ -13,7 +13,7 @@ from perfkit.core.spec import LaunchSpec, RunSpec, Struct
 from perfkit.measure.launch.dump_mark import dump_limit_s
 from perfkit.measure.launch.launcher import ExitCodes, Report, StartedRanks
 from perfkit.measure.launch.network import build_gloo_variables
-from perfkit.measure.launch.nodes import NodeCoordinator, parse_endpoint
+from perfkit.measure.launch.nodes import NodeCoordinator, get_agents_port, parse_endpoint
 from perfkit.measure.launch.process_output import Deadline, read_lines
 from perfkit.measure.launch.rank_processes import (
     HERE,
@@ -24,6 +24,7 @@ from perfkit.measure.launch.rank_processes import (
     end_ranks,
     start_process,
 )
+from perfkit.measure.launch.store_server import require_free_port
 from perfkit.store.layout import SPEC_FILE, get_agent_file, get_agent_log
 
 _OTHERS_S = 10.0  # beyond what their ranks may take for their flight records
@@ -40,6 +41,7 @@ class _TorchrunLauncher:
         self, spec: RunSpec, folder: Path, place: RankPlace, under: Sequence[str], report: Report
     ) -> StartedRanks:
         if spec.launch.nodes > 1:
+            require_free_port(get_agents_port(spec.launch.endpoint), "torchrun's agents")
             _get_coordinator(spec.launch.endpoint).wait_for_others(spec.launch.nodes, report)
         return _TorchrunRanks(spec.launch, folder, start_agent(spec.launch, folder, place=place))
 

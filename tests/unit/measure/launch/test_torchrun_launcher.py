@@ -1,16 +1,19 @@
 """How the ranks of a run that torchrun started ended, from what its agent left."""
 
 import signal
+import socket
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_json
 from perfkit.core.record import RankRecord, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.measure.launch.rank_processes import HERE
 from perfkit.measure.launch.run_outcome import determine_outcome
-from perfkit.measure.launch.torchrun_launcher import AgentExits, read_exits
+from perfkit.measure.launch.torchrun_launcher import TORCHRUN, AgentExits, read_exits
 from perfkit.measure.schedule import NOT_SKIPPED, build_schedule
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.base.technique import RankRequirement
@@ -43,6 +46,15 @@ def test_what_the_agents_of_all_machines_saw_counts(tmp_path: Path) -> None:
     write_json(tmp_path / "agent0.json", AgentExits(ended=((0, 1), (1, TERM))))
     write_json(tmp_path / "agent1.json", AgentExits(ended=((3, KILL), (2, TERM))))
     assert read_exits(tmp_path, launch, 1) == ((1, TERM, TERM, KILL), (0, 3), "")
+
+
+def test_a_port_for_the_agents_that_is_in_use_is_named_before_machines_are_waited_for(tmp_path: Path) -> None:
+    with socket.create_server(("", 0)) as used:
+        port = used.getsockname()[1]
+        launch = LaunchSpec(world_size=2, launcher="torchrun", nodes=2, endpoint=f"127.0.0.1:{port - 1}")
+        spec = RunSpec(workload=WorkloadSpec(name="gpt"), launch=launch)
+        with pytest.raises(PerfkitError, match=f"port {port} .*--rdzv-endpoint"):
+            TORCHRUN.start(spec, tmp_path, HERE, (), lambda _: None)
 
 
 def test_a_rank_that_was_killed_explains_the_run_whatever_was_seen_first(tmp_path: Path) -> None:
