@@ -17,8 +17,11 @@ DEFAULT_GROUP = "default_pg"  # torch's description of the group of all ranks
 
 _MOST_SHOWN = 4  # tensors of a list
 
-# Frames of torch itself or of generated code; their caller is the program, or a library above torch.
-_TORCH = re.compile(r"[/\\]torch[/\\](_|autograd|distributed|fx|func|nn|ops|optim|overrides|utils)|^<|^\?\?|^$")
+# Frames of torch, of perfkit's hooks or of generated code; their caller is the program, or a library above torch.
+_BELOW = re.compile(
+    r"[/\\]perfkit[/\\]attach[/\\]"
+    r"|[/\\]torch[/\\](_|autograd|distributed|fx|func|nn|ops|optim|overrides|utils)|^<|^\?\?|^$"
+)
 
 
 class StackFrame(Struct):
@@ -87,8 +90,8 @@ class RecordedCollective(Struct):
 
     @property
     def call_site(self) -> str:
-        """The call site in the program: the innermost frame outside torch; "" without one."""
-        return next((str(frame) for frame in self.frames if not _TORCH.search(frame.file)), "")
+        """The call site in the program: the innermost frame outside torch and perfkit's hooks; "" without one."""
+        return next((str(frame) for frame in self.frames if not _BELOW.search(frame.file)), "")
 
 
 class ProcessGroup(Struct):

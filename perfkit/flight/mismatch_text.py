@@ -1,7 +1,8 @@
-"""Mismatches between ranks, in words."""
+"""Mismatches between ranks, and where a rank is, in words."""
 
 from collections.abc import Sequence
 
+from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.mismatch import MismatchedCollective
 
 _MOST = 8  # ranks that are listed
@@ -22,6 +23,16 @@ def describe_absence(meeting: MismatchedCollective) -> str:
     if meeting.absent:
         return f"{format_ranks(meeting.absent)} never entered {meeting.name}{waiting}"
     return f"{format_ranks(meeting.unrecorded)} left no record of {meeting.name}{waiting}"
+
+
+def describe_position(record: FlightRecord) -> str:
+    """`, waiting in all_reduce 12 of default_pg at train.py:7 (loss)`, or after the last collective; "" after none."""
+    call = record.waits_in or record.last
+    if call is None:
+        return ""
+    where = f" at {call.call_site}" if call.call_site else ""
+    state = "after" if call.finished else "waiting in"
+    return f", {state} {call.op} {call.sequence} of {record.groups[call.group].label}{where}"
 
 
 def describe_crossing(meeting: MismatchedCollective) -> str:

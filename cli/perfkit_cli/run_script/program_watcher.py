@@ -17,6 +17,7 @@ from perfkit_cli.run_script.program import UserProgram
 from perfkit_cli.run_script.run_profile import make_run_profile
 from perfkit_cli.run_script.spawned_ranks import SpawnedRank, follow_spawn
 from perfkit_cli.run_script.step_function import StepFunction
+from perfkit_cli.run_script.terminated_rank import report_on_termination
 
 if TYPE_CHECKING:
     from perfkit.attach.profile import Profile
@@ -97,7 +98,9 @@ class ProgramWatcher:
             self._print_line(f"interrupted: results so far are in {_format_path(self.folder)}")
 
     def _start_profile(self) -> None:
-        self._profile = make_run_profile(self._options, self.folder, self._name, logs=read_rank() == 0)
+        profile = make_run_profile(self._options, self.folder, self._name, logs=read_rank() == 0)
+        self._profile = profile
+        report_on_termination(read_rank(), lambda: profile.folder)
         self._profile.start(by_hand=self.steps is not None)
         if self.steps is not None:
             self.steps.on_step = self._profile.step

@@ -8,7 +8,7 @@ import pytest
 from perfkit.core.errors import RunFormatError
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.record_file import read_flight_record, write_flight_record
-from tests.fixtures.flight_dumps import dump, entry
+from tests.fixtures.flight_dumps import FRAMES, dump, entry
 
 
 def test_a_collective_is_told_with_its_size_and_where_it_was_called() -> None:
@@ -107,3 +107,10 @@ def test_gloos_group_without_a_name_is_the_default_one() -> None:
     calls = (entry(1, backend="gloo"), entry(2, backend="gloo", group=("1", "undefined")))
     groups = decode_dump(dump(*calls, groups={("", ""): (0, 1, 2)}), "rank0").groups
     assert {name: group.ranks for name, group in groups.items()} == {"0": (0, 1, 2), "1": ()}
+
+
+def test_hooks_of_an_attached_loop_are_not_where_the_program_calls() -> None:
+    hook = ("followed", "/opt/site-packages/perfkit/attach/loop/loop_hooks.py", 143)
+    call = entry(1, frames=(FRAMES[0], hook, *FRAMES[2:]))
+    [read] = decode_dump(dump(call), "rank0").collectives
+    assert read.call_site == "/home/me/train.py:12 (loss)"
