@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 from collections.abc import Sequence
 from enum import IntEnum
@@ -88,6 +89,7 @@ def _format_mismatch(meeting: MismatchedCollective) -> str:
 
 
 _TAIL_BYTES = 8192
+_LEAST_FREE_BYTES = 1 << 16  # with less a rank cannot write its record and its log
 
 # Messages of a rank that has lost another: from Gloo, NCCL, torch.distributed and the system.
 _LOST_ANOTHER = re.compile(
@@ -204,6 +206,8 @@ def _read_rank_end(folder: Path, rank: int, exits: ExitCodes) -> _RankEnd:
                 _EndRole.OK, place, rank, RunStatus.OK, ""
             )  # it waited in a pass that another rank had left
         status, reason = _describe_crash(rank, code, exits.untold)
+        if code is not None and code > 0 and _is_disk_full(folder):
+            reason = f"rank {rank} ended with exit code {code}: no space is left on the disk of {folder}"
         return _RankEnd(_EndRole.ENDED_BY_US if by_us else _EndRole.CAUSE, place, rank, status, reason)
     role = _EndRole.CAUSE
     if record.status in (RunStatus.OK, RunStatus.SKIPPED):
@@ -221,6 +225,10 @@ def _describe_crash(rank: int, code: int | None, untold: str = "") -> tuple[RunS
     if code < 0:
         return RunStatus.CRASHED, f"rank {rank} was terminated by {signal.Signals(-code).name}"
     return RunStatus.CRASHED, f"rank {rank} ended with exit code {code} and gave no reason; see its {OUTPUT_FILE}"
+
+
+def _is_disk_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < _LEAST_FREE_BYTES
 
 
 def is_killed_by_system(run: RunResult) -> bool:

@@ -1,12 +1,14 @@
 """How a run's end is told from its ranks' records and exit codes."""
 
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from perfkit.core.files import write_json
 from perfkit.core.record import RankRecord, RunStatus, StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.measure.launch import run_outcome
 from perfkit.measure.launch.launcher import ExitCodes
 from perfkit.measure.launch.run_outcome import determine_outcome
 from tests.fixtures.figures import list_rank_and_signal
@@ -61,6 +63,15 @@ def test_a_rank_that_is_gone_without_a_word_explains_it_too(ended, code):
     run = ended((RunStatus.FAILED, 1, PEER_GONE[0]), (RunStatus.CRASHED, code), order=(0, 1))
     assert run.status == RunStatus.CRASHED
     assert run.reason.startswith("rank 1 ")
+
+
+@pytest.mark.parametrize(("free", "named"), [(0, True), (2**30, False)])
+def test_a_rank_that_could_not_write_is_told_from_one_without_a_reason(ended, monkeypatch, tmp_path, free, named):
+    monkeypatch.setattr(run_outcome.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+    run = ended((RunStatus.CRASHED, 1), (RunStatus.OK, 0), order=(0, 1))
+    assert run.status == RunStatus.CRASHED
+    assert (str(tmp_path) in run.reason, "output.log" in run.reason) == (named, not named)
+    assert str(tmp_path) not in ended((RunStatus.CRASHED, -signal.SIGSEGV), (RunStatus.OK, 0)).reason
 
 
 def test_of_two_causes_the_one_that_ended_first_explains_it(ended):
