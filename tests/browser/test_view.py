@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from perfkit.core.files import write_json
+from perfkit.core.files import write_bytes, write_json
 from perfkit.core.record import RunResult, RunStatus
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.live import LiveEvent
+from perfkit.store.summary import PROCESS_FILE
 from perfkit_reports.view.server import open_server
 from tests.fixtures.suites import changed, record, write_suite
 from tests.fixtures.view_folder import append, silent, start, view_folder, windows
@@ -149,6 +150,12 @@ def test_the_list_refreshes_and_keeps_filter_and_order(show: Show) -> None:
     assert sorted(shown.runs()) == ["bench/gpt", "bench/large", "bench/new"]
     assert shown.page.locator("#list th", has_text="Run").get_attribute("aria-sort") == "ascending"
     expect(shown.page.locator("#count")).to_have_text("3 of 8, 1 running")
+    for place in range(205):
+        write_bytes(shown.folder / "bench" / f"look{place}" / PROCESS_FILE, b"{}")
+    expect(shown.page.locator("#count")).to_have_text("208 of 213, 1 running")
+    assert len(shown.runs()) == 200
+    shown.page.get_by_role("button", name="Show 8 more").click()
+    assert len(shown.runs()) == 208
 
 
 def test_a_job_that_ends_is_no_longer_shown_as_running(show: Show) -> None:

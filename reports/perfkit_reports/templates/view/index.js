@@ -4,6 +4,7 @@
   const [words, kind, state, body] = [byId("words"), byId("kind"), byId("state"), byId("list").tBodies[0]];
   const OFTEN = 3000; // ms between two looks while something runs
   const SELDOM = 15000;
+  const PAGE = 200; // rows at a time: thousands take a browser seconds
 
   // Every text is set as text: names of runs are whatever their folders say.
   function element(tag, content = "", attributes = {}) {
@@ -98,7 +99,7 @@
   }
   byId("clear").addEventListener("click", () => {
     picked.clear();
-    for (const box of document.querySelectorAll("#list input[type=checkbox]")) box.checked = false;
+    for (const { row } of entries) for (const box of row?.querySelectorAll("input[type=checkbox]") ?? []) box.checked = false;
     compared();
     keep();
     words.focus();
@@ -117,8 +118,9 @@
     return (sorted.order === "ascending" ? 1 : -1) * (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
   }
 
-  // One entry a run, with its row, made again only where the run has changed.
+  // One entry a run, with its row once it is shown, made again only where the run has changed.
   let entries = [];
+  let limit = PAGE;
   function take(data) {
     const before = new Map(entries.map((entry) => [entry.run.path, entry]));
     entries = data.runs.map((run) => {
@@ -126,7 +128,7 @@
       const known = before.get(run.path);
       if (known?.text === text) return known;
       const found = [run.name, run.path, run.kind, run.status, run.reason, run.device, run.created, ...run.outcomes.map((outcome) => outcome.variant)];
-      return { run, text, row: line(run), words: found.join(" ").toLowerCase() };
+      return { run, text, row: null, words: found.join(" ").toLowerCase() };
     });
     byId("folder").textContent = data.folder;
     show();
@@ -138,8 +140,12 @@
     const shown = entries.filter(matches).sort(compare); // the server's order, newest first, is kept among equals
     const focused = body.contains(document.activeElement) ? document.activeElement : null;
     const [was, links] = [focused?.closest("tr"), (row) => [...row.querySelectorAll("a, input")]];
-    body.replaceChildren(...shown.map((entry) => entry.row));
-    const now = focused && shown.find(({ row }) => row.dataset.path === was.dataset.path)?.row;
+    const listed = shown.slice(0, limit);
+    for (const entry of listed) entry.row ??= line(entry.run);
+    body.replaceChildren(...listed.map((entry) => entry.row));
+    byId("more").hidden = listed.length === shown.length;
+    byId("more").textContent = `Show ${Math.min(PAGE, shown.length - listed.length)} more`;
+    const now = focused && listed.find((entry) => entry.run.path === was.dataset.path)?.row;
     if (now) links(now)[links(was).indexOf(focused)]?.focus({ preventScroll: true });
     const running = entries.filter((entry) => entry.run.state === "running").length;
     byId("count").textContent = `${shown.length} of ${entries.length}${running ? `, ${running} running` : ""}`;
@@ -170,8 +176,13 @@
       show();
       keep();
     });
+  byId("more").addEventListener("click", () => {
+    limit += PAGE;
+    show();
+  });
   for (const box of [words, kind, state])
     box.addEventListener("input", () => {
+      limit = PAGE;
       show();
       keep();
     });
