@@ -75,7 +75,7 @@ class LoopStacks(Struct):
     reason: str = ""
 
 
-PROCESS_VERSION = 4
+PROCESS_VERSION = 5
 
 
 class WatchedThread(Struct):
