@@ -32,6 +32,12 @@ from perfkit.instruments.sensors.sensors import Sensors, open_device_sensors
 from perfkit.instruments.training.tensors import collect_parameter_facts, get_compute_dtype, shorten_dtype
 from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import get_rank_folder
+from perfkit.techniques.base.compile_facts import (
+    collect_compile_facts,
+    collect_compile_notes,
+    collect_recompilations,
+    remember_compilations,
+)
 from perfkit.techniques.base.state import World
 
 T = TypeVar("T")
@@ -73,6 +79,7 @@ class VariantRecording:
         self.trigger = trigger
         self.warnings: list[Note] = []
         self._loop = loop
+        remember_compilations()
         self._launcher = os.getppid() if world.size > 1 else None  # the other ranks are its children, too
         self.reset_recording(trained)
         record = RankRecord(
@@ -291,10 +298,14 @@ class VariantRecording:
         """Write how the recording ended, after `steps` steps of the loop."""
         attached = self.recorder.record.attached_loop
         assert attached is not None, "the timing is written first"
+        compiled = collect_compile_facts()
+        if compiled:
+            self.recorder.add_facts(compiled, collect_compile_notes())
         self.recorder.update(
             status=status,
             reason=reason,
             traceback=traceback,
+            recompilations=collect_recompilations(),
             failed_step=None if status == RunStatus.OK else steps,
             warnings=tuple(self.warnings),
             attached_loop=msgspec.structs.replace(

@@ -318,6 +318,21 @@ class AttachedLoop(Struct):
     trigger: str = ""
 
 
+class Recompilation(Struct):
+    """Graphs that torch.compile made of one function since the same guard failed.
+
+    `function` is `forward (model.py:12)`, `guard` the last guard that failed, in torch's words without its graph's
+    number. `seconds` are those of compiling these `count` graphs, forward and backward. `limited`: torch's limit was
+    reached, from which on the function runs uncompiled where no graph fits.
+    """
+
+    function: str
+    guard: str
+    count: int
+    seconds: float
+    limited: bool = False
+
+
 class ExpertLoad(Struct):
     """Routing of a batch's tokens by one layer's router.
 
@@ -374,6 +389,7 @@ class RankRecord(Struct):
     claims: tuple[Claim, ...] = ()
     facts: dict[str, float] = {}
     fact_notes: dict[str, str] = {}
+    recompilations: tuple[Recompilation, ...] = ()
     attached_loop: AttachedLoop | None = None
     expert_loads: tuple[ExpertLoad, ...] = ()
     warnings: tuple[Note, ...] = ()

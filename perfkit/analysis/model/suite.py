@@ -27,6 +27,7 @@ from perfkit.core.record import (
     MachineLoad,
     Quantity,
     RankWait,
+    Recompilation,
     RunStatus,
     SetupCost,
 )
@@ -110,8 +111,8 @@ class CompileSummary(Struct):
     `seconds` are those of its first process. `cache` is the state of its caches: empty in a bench. `warm` are later
     processes, None where none had all caches warm. `break_even_step` is the step at which the saved time has paid for
     compilation; None means never or unknown, and `break_even` says which in words. `graph_breaks` are counted at
-    compile time, once for code shared by layers. `graph_calls` is the number of compiled graph calls in a traced step,
-    forward and backward, None without one.
+    compile time, once for code shared by layers. `recompilations` are the first rank's. `graph_calls` is the number of
+    compiled graph calls in a traced step, forward and backward, None without one.
     """
 
     seconds: float | None
@@ -121,6 +122,7 @@ class CompileSummary(Struct):
     cache: str
     break_even_step: int | None
     break_even: str
+    recompilations: tuple[Recompilation, ...] = ()
     graph_calls: float | None = None
     warm: WarmCompile | None = None
 

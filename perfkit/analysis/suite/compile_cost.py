@@ -7,7 +7,7 @@ from statistics import median
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.suite import CompileSummary, WarmCompile
-from perfkit.core.record import SetupCost
+from perfkit.core.record import Recompilation, SetupCost
 from perfkit.core.units import format_seconds
 
 _BETWEEN_REASONS = re.compile(r"; (?=\d+ x )")
@@ -21,6 +21,7 @@ def summarize_compile(
     saved_per_step_s: float | None,
     *,
     decided: bool = True,
+    recompilations: tuple[Recompilation, ...] = (),
     graph_calls: float | None = None,
     later: Iterable[Mapping[str, float]] = (),
 ) -> CompileSummary | None:
@@ -33,6 +34,7 @@ def summarize_compile(
         baseline_setup: the baseline's; None where it is not known.
         saved_per_step_s: what a step saves beside the baseline's; None where it is not known.
         decided: whether the comparison of step times reached a verdict; else the words say that it did not.
+        recompilations: the record's.
         graph_calls: calls of compiled graphs in a traced step.
         later: facts of the variant's other processes, which may have found all graphs in the caches.
 
@@ -55,6 +57,7 @@ def summarize_compile(
         cache=_describe_cache(facts.get("compile_cache_hits"), facts.get("compile_cache_misses")),
         break_even_step=step,
         break_even=words + undecided,
+        recompilations=recompilations,
         graph_calls=graph_calls,
         warm=_summarize_warm_compile(later, saved_per_step_s, undecided),
     )

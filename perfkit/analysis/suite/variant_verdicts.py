@@ -165,6 +165,7 @@ def _summarize_variant_compile(
         if difference is None or not isinstance(step_time, MedianEstimate)
         else difference.compute_saved_s(step_time.value),
         decided=difference is None or difference.verdict != "inconclusive",
+        recompilations=records[0].recompilations,
         graph_calls=calls if isinstance(calls, float) else None,
         later=[run.ranks[0].record.facts for run in subject.runs.runs if run.ranks and run is not subject.runs.main],
     )

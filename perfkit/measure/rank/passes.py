@@ -49,7 +49,11 @@ from perfkit.measure.rank.session import TrainingSession, compute_mean_losses, k
 from perfkit.measure.rank.train_step import count_backward_passes, train_step
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
 from perfkit.store.memory_file import write_allocations
-from perfkit.techniques.base.compile_facts import collect_compile_facts, collect_compile_notes
+from perfkit.techniques.base.compile_facts import (
+    collect_compile_facts,
+    collect_compile_notes,
+    collect_recompilations,
+)
 from perfkit.workloads.workload import move_to_device
 
 ENERGY_REMEDY = "perfkit bench --energy"
@@ -135,6 +139,7 @@ def run_timed_pass(session: TrainingSession) -> None:
         },
         {**state.fact_notes, **(collect_compile_notes() if compiled else {})},
     )
+    recorder.update(recompilations=collect_recompilations())
 
 
 def run_energy_pass(session: TrainingSession) -> None:

@@ -1,10 +1,28 @@
 """Counts torch.compile's work in this process so far: graphs, breaks, recompilations, time, caches."""
 
+import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from perfkit.core.record import Recompilation
+
 _LONGEST_LINE = 80
+# Compilations that torch remembers, by default 64: a backward graph is one, too.
+_REMEMBERED = 4096
+# `0/3: ` before a guard: the graph that it belongs to; and what follows it: the user's code.
+_GRAPH_NUMBER = re.compile(r"^\S+/\d+: ")
+_CODE_OF_GUARD = re.compile(r"\s+# ")
+# What changes from one failure of a guard to the next.
+_VALUES = re.compile(r"\. expected | == ")
+
+
+def remember_compilations() -> None:
+    """Let torch remember more compilations than by default, if the program has compiled or is about to."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.utils.set_compilation_metrics_limit(_REMEMBERED)
 
 
 def collect_compile_facts(*, asked: bool = False) -> dict[str, float]:
@@ -16,6 +34,8 @@ def collect_compile_facts(*, asked: bool = False) -> dict[str, float]:
     the autograd cache holds forward and backward together and is tried first, the graph cache holds each of them.
     `autotuned` are matmuls and convolutions whose kernels Inductor has autotuned.
     """
+    if "torch._dynamo" not in sys.modules:
+        return {"graphs": 0.0} if asked else {}
     counters = torch._dynamo.utils.counters
     # With fullgraph=True torch counts no frames, and without a graph nothing but frames.
     if not (counters["frames"]["total"] or counters["stats"]["unique_graphs"]):
@@ -26,7 +46,7 @@ def collect_compile_facts(*, asked: bool = False) -> dict[str, float]:
         "graphs": float(counters["stats"]["unique_graphs"]),
         "graph_breaks": float(sum(counters["graph_break"].values())),
         "dynamic_graphs": float(sum(1 for entry in metrics if entry.shape_env_guard_count)),
-        "recompiles": float(sum(1 for entry in metrics if entry.recompile_reason)),
+        "recompiles": float(sum(1 for entry in metrics if _is_recompilation(entry))),
         "compile_s": torch._dynamo.utils.calculate_time_spent()["total_wall_time"],
         "compile_cache_hits": float(autograd["autograd_cache_hit"] + inductor["fxgraph_cache_hit"]),
         "autotuned": float(inductor["select_algorithm_autotune"]),
@@ -40,7 +60,7 @@ def collect_compile_notes() -> dict[str, str]:
     counters = torch._dynamo.utils.counters
     breaks = counters["graph_break"]
     metrics = torch._dynamo.utils.get_compilation_metrics()
-    recompiles = [entry.recompile_reason for entry in metrics if entry.recompile_reason]
+    recompiles = [entry.recompile_reason for entry in metrics if _is_recompilation(entry)]
     skipped = [entry.cudagraph_skip_reason for entry in metrics if entry.cudagraph_skip_reason]
     notes = {
         "graphs": "" if counters["stats"]["unique_graphs"] else _explain_missing_graph(),
@@ -49,6 +69,50 @@ def collect_compile_notes() -> dict[str, str]:
         "graph_launches": "; ".join(_get_first_line(reason) for reason in skipped),
     }
     return {fact: note for fact, note in notes.items() if note}
+
+
+def collect_recompilations() -> tuple[Recompilation, ...]:
+    """Collect the recompilations so far by function and guard, those that took longest first."""
+    if "torch._dynamo" not in sys.modules:
+        return ()
+    functions: dict[str, str] = {}
+    limited: set[str] = set()
+    backward_s: dict[str, float] = {}
+    remade: dict[tuple[str, str], list[Any]] = {}
+    for entry in torch._dynamo.utils.get_compilation_metrics():
+        if entry.compile_id is None:
+            continue
+        code = entry.compile_id.rpartition("/")[0]
+        if entry.co_name:
+            functions[code] = f"{entry.co_name} ({Path(entry.co_filename).name}:{entry.co_firstlineno})"
+        if _is_recompilation(entry):
+            guard = _describe_guard(entry.recompile_reason)
+            remade.setdefault((code, _VALUES.split(guard)[0]), []).append(entry)
+        elif entry.recompile_reason:
+            limited.add(code)
+        if entry.is_forward is False:
+            backward_s[entry.compile_id] = backward_s.get(entry.compile_id, 0.0) + (entry.duration_us or 0) / 1e6
+    rows = [
+        Recompilation(
+            function=functions[code],
+            guard=_describe_guard(entries[-1].recompile_reason),
+            count=len(entries),
+            seconds=sum((each.duration_us or 0) / 1e6 + backward_s.get(each.compile_id, 0.0) for each in entries),
+            limited=code in limited,
+        )
+        for (code, _), entries in remade.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _is_recompilation(entry: Any) -> bool:
+    """True if a graph was made since a guard failed; where torch's limit of graphs is reached, none is made."""
+    return bool(entry.recompile_reason) and entry.fail_type is None
+
+
+def _describe_guard(reason: str) -> str:
+    """`k == 1`, of `0/0: k == 1      # def f(x, k): ...`."""
+    return _CODE_OF_GUARD.split(_GRAPH_NUMBER.sub("", _get_first_line(reason)))[0]
 
 
 def _explain_missing_graph() -> str:

@@ -13,6 +13,7 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.devices.accelerator import get_accelerator, is_cpu
+from perfkit.techniques.base.compile_facts import remember_compilations
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.own_step import run_trial_step
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
@@ -94,6 +95,7 @@ class Compile(Technique):
         torch.compiler.reset()
         torch._dynamo.utils.counters.clear()
         torch._dynamo.utils.clear_compilation_metrics()
+        remember_compilations()
         for module in modules:
             _compile_module(module, fullgraph=self.fullgraph, dynamic=self.dynamic, **options)
         state.on_close.append(torch.compiler.reset)

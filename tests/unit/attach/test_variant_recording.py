@@ -18,7 +18,7 @@ from perfkit.attach.loop.step_timing import BoundaryStamp, StepSeries
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.files import read_json
 from perfkit.core.note import make_note
-from perfkit.core.record import Quantity, RankRecord, RunStatus, Unknown, get_value
+from perfkit.core.record import Quantity, RankRecord, Recompilation, RunStatus, Unknown, get_value
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow
 from perfkit.instruments.sensors.machine_load import LoadReading
@@ -248,6 +248,21 @@ def test_the_end(status: RunStatus, failed: int | None, watched: Watched) -> Non
     )
     assert [note.text for note in found.warnings] == ["beware"]
     assert (found.attached_loop.steps_seen, found.attached_loop.instrumented_s) == (9, {"trace": (1.0,)})
+
+
+def test_what_the_program_compiled_again_is_written_with_the_end(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = Recompilation(function="forward (net.py:31)", guard="k == 3", count=4, seconds=1.5)
+    monkeypatch.setattr(variants, "collect_compile_facts", lambda: {"graphs": 5.0, "recompiles": 4.0})
+    monkeypatch.setattr(variants, "collect_compile_notes", lambda: {"recompiles": "0/3: k == 3"})
+    monkeypatch.setattr(variants, "collect_recompilations", lambda: (again,))
+    watched.timed(StepCounts())
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    watched.recording.close(1, RunStatus.OK)
+    found = watched.record()
+    assert (found.facts["graphs"], found.fact_notes["recompiles"]) == (5.0, "0/3: k == 3")
+    assert found.recompilations == (again,)
 
 
 def test_what_was_recorded_is_forgotten_when_it_begins_anew(watched: Watched) -> None:

@@ -1,4 +1,4 @@
-"""Rules about torch.compile: when its compilation pays off, and where its graphs break."""
+"""Rules about torch.compile: when its compilation pays off, where its graphs break, and why it compiles again."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,28 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import CompileSummary
 from perfkit.analysis.suite.compile_cost import describe_break_even
 from perfkit.analysis.suite.findings.suite_view import SuiteView
+from perfkit.core.record import Recompilation
 from perfkit.core.units import format_seconds
+
+# Guards that fail, in torch's words, and what to do.
+_REMEDIES = (
+    (
+        ("size mismatch", ".size()", "rank mismatch"),
+        "Mark the dimension with torch._dynamo.mark_dynamic, compile with dynamic=True, or pad to few sizes.",
+    ),
+    (("len(",), "Give the function lists of one length, or keep the loop over them out of it."),
+    (
+        ("dtype mismatch", "device mismatch", "stride mismatch", "requires_grad"),
+        "Give the function tensors of one dtype, device, layout and requires_grad.",
+    ),
+    (
+        (".training", "GLOBAL_STATE", "grad_mode"),
+        "Compile training and evaluation separately: each needs graphs of its own.",
+    ),
+    ((" == ", " is ", "_id("), "Keep the changing Python value out of the function, or pass it as a tensor."),
+)
+_OTHERWISE = "Find the guard with TORCH_LOGS=recompiles, and keep what it names constant."
+_NAMED = 3
 
 
 def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
@@ -33,7 +54,7 @@ def find_compile_time(suite: SuiteView) -> Iterator[Finding]:
 
 def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
     """Every graph break ends a compiled region and returns to Python."""
-    for variant in suite.measured:
+    for variant in (*suite.baselines, *suite.measured):
         summary = variant.compile
         if summary is not None and summary.graph_breaks:
             yield Finding(
@@ -46,6 +67,37 @@ def find_graph_breaks(suite: SuiteView) -> Iterator[Finding]:
                 figures={"breaks": summary.graph_breaks}
                 | ({} if summary.graph_calls is None else {"graph_calls": summary.graph_calls}),
             )
+
+
+def find_recompilations(suite: SuiteView) -> Iterator[Finding]:
+    """Functions that were compiled again since a guard failed."""
+    for variant in (*suite.baselines, *suite.measured):
+        rows = () if variant.compile is None else variant.compile.recompilations
+        if not rows:
+            continue
+        count, seconds = sum(row.count for row in rows), sum(row.seconds for row in rows)
+        limited = list(dict.fromkeys(row.function for row in rows if row.limited))
+        more = f"; {len(rows) - _NAMED} more guards" if len(rows) > _NAMED else ""
+        if limited:
+            more += f"; torch's limit of graphs is reached: other inputs run uncompiled in {', '.join(limited)}"
+        yield Finding(
+            id="compile.recompilations",
+            severity="warning",
+            title=f"{variant.name}: {count:,} recompilation{'' if count == 1 else 's'}, {format_seconds(seconds)}",
+            variant=variant.name,
+            evidence="; ".join(map(_describe_recompilation, rows[:_NAMED])) + more,
+            action=_choose_remedy(rows[0].guard),
+            figures={"recompilations": count, "compile_s": seconds, "limited": len(limited)},
+        )
+
+
+def _describe_recompilation(row: Recompilation) -> str:
+    """`7 x k == 1 in forward (model.py:12), 1.20 s`."""
+    return f"{row.count:,} x {row.guard} in {row.function}, {format_seconds(row.seconds)}"
+
+
+def _choose_remedy(guard: str) -> str:
+    return next((remedy for words, remedy in _REMEDIES if any(word in guard for word in words)), _OTHERWISE)
 
 
 def _describe_count(summary: CompileSummary) -> str:

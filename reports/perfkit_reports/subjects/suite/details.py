@@ -6,6 +6,7 @@ from dataclasses import replace
 from perfkit.analysis.model.estimate import ClaimOutcome
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
 from perfkit.core import units
+from perfkit.core.record import Recompilation
 from perfkit_reports import waits
 from perfkit_reports.cells import format_relative, make_optional_cell, make_quantity_cell, make_seconds_cell
 from perfkit_reports.document.blocks import Block, Facts, Text
@@ -28,6 +29,13 @@ _CLAIMS: tuple[Column[ClaimResult], ...] = (
     Column("Check", lambda claim: Cell(claim.statement), numeric=False, wrap=True),
     Column("Result", lambda claim: _OUTCOMES[claim.outcome], numeric=False),
     Column("Evidence", lambda claim: Cell(claim.evidence), numeric=False, wrap=True),
+)
+_RECOMPILATIONS: tuple[Column[Recompilation], ...] = (
+    Column("Function", lambda row: Cell(row.function), numeric=False),
+    Column("Last failed guard", lambda row: Cell(row.guard), numeric=False, wrap=True),
+    Column("Count", lambda row: Cell(f"{row.count:,}", value=row.count)),
+    Column("Compile time", lambda row: make_seconds_cell(row.seconds)),
+    Column("Limit reached", lambda row: Cell("yes" if row.limited else "no"), numeric=False),
 )
 
 
@@ -59,6 +67,10 @@ def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
     ):
         if known_items := tuple(items):
             yield Facts(id=f"{name}-{key}", title=title, items=known_items, weight=Weight.DETAIL)
+    remade = variant.compile.recompilations if variant.compile else ()
+    yield from make_table(
+        f"{name}-recompilations", "Recompilations", _RECOMPILATIONS, remade, "guard", data="", limit=None
+    )
 
 
 def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:

@@ -17,7 +17,7 @@ from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.core.allocations import FailedRequest
-from perfkit.core.record import Environment, RunStatus, make_measurement
+from perfkit.core.record import Environment, Recompilation, RunStatus, make_measurement
 from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings
 from perfkit.store.layout import SuiteSampling
 from tests.fixtures.figures import list_figures
@@ -209,6 +209,40 @@ def test_graph_breaks_are_listed_with_reasons(analysis: Analysis) -> None:
     assert re.search(r"\b16\b", breaks.evidence)
     (faster,) = of(found, "variant.faster")
     assert re.search(r"\b5\b", str(faster.details))
+
+
+GROWN = Recompilation(
+    function="forward (net.py:31)",
+    guard="tensor 'ids' size mismatch at index 1. expected 17, actual 9",
+    count=7,
+    seconds=2.5,
+    limited=True,
+)
+VALUE = Recompilation(function="scale (net.py:3)", guard="G['net'].step == 4", count=3, seconds=0.5)
+
+
+@pytest.mark.parametrize(("rows", "remedy"), [((GROWN, VALUE), "dynamic=True"), ((VALUE, GROWN), "Python value")])
+@pytest.mark.parametrize("who", ["baseline", "amp"])
+def test_recompilations_are_told_with_their_guards(
+    rows: tuple[Recompilation, ...], remedy: str, who: str, analysis: Analysis
+) -> None:
+    compiled = CompileSummary(
+        seconds=10.0,
+        graphs=12,
+        graph_breaks=0,
+        break_reasons=(),
+        cache="cold",
+        break_even_step=5,
+        break_even="x",
+        recompilations=rows,
+    )
+    found = told(analysis, base={"compile": compiled}) if who == "baseline" else told(analysis, compile=compiled)
+    (again,) = of(found, "compile.recompilations")
+    assert (again.variant, again.figures) == (who, {"recompilations": 10, "compile_s": 3.0, "limited": 1})
+    assert all(row.function in again.evidence and row.guard in again.evidence for row in rows)
+    assert remedy in again.action
+    none = told(analysis, compile=changed(compiled, recompilations=()))
+    assert of(none, "compile.recompilations") == []
 
 
 def test_when_compiling_pays_is_told_cold_and_warm(analysis: Analysis) -> None:

@@ -84,6 +84,12 @@ GRAPH_BREAKS = FindingKind(
     "`torch.compile` met graph breaks.",
     "Fix the breaks that `TORCH_LOGS=graph_breaks` lists, or compile the blocks separately.",
 )
+RECOMPILATIONS = FindingKind(
+    "compile.recompilations",
+    WARNING,
+    "`torch.compile` compiled a function again because a guard failed.",
+    "Mark changing dimensions dynamic or pad them; keep changing Python values and modes out of compiled functions.",
+)
 BREAK_EVEN = FindingKind(
     "compile.break_even",
     NOTE,
@@ -115,6 +121,7 @@ RULES = (
     Rule(outcomes.find_no_benefit, SuiteView, About.OUTCOME, (NO_BENEFIT,)),
     Rule(outcomes.find_memory_saving, SuiteView, About.OUTCOME, (SAVES_MEMORY,)),
     Rule(compilation.find_graph_breaks, SuiteView, About.OUTCOME, (GRAPH_BREAKS,)),
+    Rule(compilation.find_recompilations, SuiteView, About.OUTCOME, (RECOMPILATIONS,)),
     Rule(compilation.find_compile_time, SuiteView, About.OUTCOME, (BREAK_EVEN,)),
     Rule(budgets.find_budget_needing_more, SuiteView, About.OUTCOME, (BUDGET_PEAK,)),
     Rule(scaling.find_efficiency_loss, SuiteView, About.OUTCOME, (EFFICIENCY_LOSS,)),
