@@ -64,6 +64,7 @@ def create_watch(
         on_outlier=wishes.on_outlier,
         on_drift=wishes.on_drift,
         units_per_step=units or None,
+        first_steps=[step_s * 1e9 for step_s in record.samples.device_s or record.samples.wall_s],
     )
     return watch, triggers
 

@@ -10,7 +10,7 @@ import torch
 
 from perfkit.attach.host.delivery import Delivery
 from perfkit.attach.host.guard import Guard
-from perfkit.attach.live.live_events import DRIFT, END, OUTLIER, StepEvent, make_drift_event, make_outlier_event
+from perfkit.attach.live.live_events import DRIFT, END, OUTLIER, TRACE, StepEvent, make_drift_event, make_outlier_event
 from perfkit.attach.live.live_log import LiveLog
 from perfkit.attach.live.live_options import LiveOptions
 from perfkit.attach.live.resources import ResourceReader, open_reader
@@ -50,6 +50,7 @@ class LiveWatch:
         on_outlier: Callback | None = None,
         on_drift: Callback | None = None,
         units_per_step: float | None = None,
+        first_steps: Sequence[float] = (),
         time_s: Callable[[], float] = time.time,
     ) -> None:
         self.last = 0
@@ -76,7 +77,7 @@ class LiveWatch:
         self._looked = 0  # number already processed
         self._recent: list[int] = []
         self._window: list[int] = []
-        self._trend = StepTrend(options)
+        self._trend = StepTrend(options, first_steps)
         self._usual: UsualTime | None = None
         self._limit_ns = NEVER
         self._untold = 0
@@ -183,8 +184,9 @@ class LiveWatch:
 
     def _report_event(self, event: StepEvent, now_ns: int) -> None:
         self._log.write(LiveEvent(time_s=self._time_s(), step=event.step, kind=event.kind, text=event.text))
-        if self._triggers is not None:
-            self._triggers.handle_event(event, now_ns)
+        refusal = "" if self._triggers is None else self._triggers.handle_event(event, now_ns)
+        if refusal:
+            self._log.write(LiveEvent(time_s=self._time_s(), step=event.step, kind=TRACE, text=refusal))
         if event.kind in self._callbacks:
             guard, callback = self._callbacks[event.kind]
             guard(callback, event)
@@ -234,8 +236,10 @@ def open_watch(
     on_outlier: Callback | None = None,
     on_drift: Callback | None = None,
     units_per_step: float | None = None,
+    first_steps: Sequence[float] = (),
 ) -> LiveWatch:
-    """Open a watch of this process's loop on `device` that writes to `path`. A `PerfkitError` says why it cannot."""
+    """Open a watch of this process's loop on `device` that writes to `path`. `first_steps` are times of steps before
+    it, in nanoseconds. A `PerfkitError` says why it cannot."""
     options = options or LiveOptions()
     return LiveWatch(
         LiveLog(path, options.log_bytes),
@@ -248,4 +252,5 @@ def open_watch(
         on_outlier=on_outlier,
         on_drift=on_drift,
         units_per_step=units_per_step,
+        first_steps=first_steps,
     )

@@ -19,6 +19,7 @@ from perfkit.attach.live.live_events import DRIFT, OUTLIER, StepEvent
 from perfkit.core.errors import PerfkitError, make_unknown_name_error
 from perfkit.core.files import JSON_ERRORS, write_bytes
 from perfkit.core.spec import Struct
+from perfkit.core.units import format_seconds
 from perfkit.store.live import TRACE_NOW
 
 REASONS = ("regression", "outlier", "signal", "file")
@@ -28,19 +29,20 @@ LEAD = 3
 
 
 class TraceRequest(Struct):
-    """All ranks trace the steps after `step`. `automatic` marks requests by triggers."""
+    """All ranks trace the steps after `step`. `event` is the kind of the event that asks for it, "" for a user."""
 
     step: int
     reason: str
-    automatic: bool
+    event: str = ""
 
 
 class TraceTriggers:
     """Says when to trace: `due` after each step, `started` once a recording has begun.
 
     A request that a user makes, by `kill -USR1` or `touch FOLDER/trace-now`, is always granted. Automatic ones are
-    granted `max_traces` times, `distance_s` apart: each costs time and disk. A `UsageError` names a reason that is not
-    one of `REASONS`.
+    granted `max_traces` times, `distance_s` apart: each costs time and disk. A further drift of this rank is granted at
+    once; one that ranks report one after the other was traced when the first did. A `UsageError` names a reason that is
+    not one of `REASONS`.
     """
 
     def __init__(
@@ -61,27 +63,36 @@ class TraceTriggers:
         self._path = folder / TRACE_NOW
         self._rank = rank
         self._several = world_size > 1
-        self._left = max_traces
+        self._most = self._left = max_traces
         self._distance_ns = round(distance_s * 1e9)
         self._period_s = period_s
-        self._wish: tuple[str, bool] | None = None
+        self._wish: tuple[str, str] | None = None  # reason and event
         self._request: TraceRequest | None = None
         self._served: TraceRequest | None = None
         self._served_ns = 0
         self._automatic_ns: int | None = None
+        self._drifts = self._traced_drifts = 0
         if rank == 0:
             self._remove_request()  # requests to an earlier run
         self._signal = SignalFlag() if "signal" in self._on else None
 
-    def handle_event(self, event: StepEvent, now_ns: int) -> None:
-        """An outlier or a drift, which may be a reason."""
-        if _REASON_OF[event.kind] in self._on and self._left and not self._is_too_soon(now_ns):
-            self._wish = (event.text, True)
+    def handle_event(self, event: StepEvent, now_ns: int) -> str:
+        """An outlier or a drift, which may be a reason. Returns why it is not traced though it is one; else ""."""
+        if _REASON_OF[event.kind] not in self._on:
+            return ""
+        if not self._left:
+            return f"no trace: the automatic traces of a loop ({self._most}) were made"
+        self._drifts += event.kind == DRIFT
+        further = event.kind == DRIFT and self._drifts > self._traced_drifts
+        if not further and self._is_too_soon(now_ns):
+            return f"no trace: the last automatic one began less than {format_seconds(self._distance_ns / 1e9)} ago"
+        self._wish = (event.text, event.kind)
+        return ""
 
     def poll(self, step: int, now_ns: int, step_s: float | None) -> None:
         """Check signal and file, once per period; `step_s` is the step time, None while unknown."""
         if self._signal is not None and self._signal.take():
-            self._wish = ("SIGUSR1", False)
+            self._wish = ("SIGUSR1", "")
         request = self._read_request() if self._several or "file" in self._on else None
         if isinstance(request, TraceRequest):
             self._accept_request(request)
@@ -89,7 +100,7 @@ class TraceTriggers:
             return
         by_user = request is not None and "file" in self._on
         if by_user and self._rank == 0:
-            self._wish = (f"the file {TRACE_NOW}", False)
+            self._wish = (f"the file {TRACE_NOW}", "")
         # A file that a user made becomes a request of rank 0, which the others wait for.
         if self._wish is not None and self._request is None and (self._rank == 0 or not by_user):
             self._make_request(step, step_s)
@@ -105,9 +116,10 @@ class TraceTriggers:
         assert request is not None
         self._request, self._wish = None, None
         self._served, self._served_ns = request, now_ns
-        if request.automatic:
+        if request.event:
             self._left = max(0, self._left - 1)
             self._automatic_ns = now_ns
+            self._traced_drifts += request.event == DRIFT
         if not self._several:
             self._remove_request()
 
@@ -123,10 +135,10 @@ class TraceTriggers:
 
     def _make_request(self, step: int, step_s: float | None) -> None:
         assert self._wish is not None
-        reason, automatic = self._wish
+        reason, event = self._wish
         self._wish = None
         ahead = max(LEAD, math.ceil(LEAD * self._period_s / step_s)) if self._several and step_s else 0
-        self._request = TraceRequest(step=step + ahead, reason=reason, automatic=automatic)
+        self._request = TraceRequest(step=step + ahead, reason=reason, event=event)
         if self._several:
             self._write_request(self._request)
 

@@ -206,6 +206,27 @@ def test_an_outlier_asks_for_a_trace(tmp_path: Path) -> None:
     loop.watch.close("finished")
 
 
+def test_two_drifts_ask_for_a_trace_each_and_a_further_one_is_logged_without(tmp_path: Path) -> None:
+    triggers = TraceTriggers(["regression"], tmp_path, max_traces=2)
+    loop = Loop(tmp_path, triggers=triggers)
+    loop.run(410)
+    asked = []
+    for step_ms in (25, 31, 39):
+        loop.run(300, step_ms)
+        asked.append(triggers.get_due_reason(loop.watch.last))
+        if asked[-1] is not None:
+            triggers.mark_started(loop.now)
+    assert asked == [loop.events[0].text, loop.events[1].text, None]
+    assert [event.kind for event in loop.told()] == ["drift"] * 3 + ["trace"]
+    loop.watch.close("finished")
+
+
+def test_steps_from_before_the_watch_show_that_it_began_slow(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, OPTIONS, first_steps=[20.0 * MS] * 25)
+    loop.run(260, 29)
+    assert [(event.kind, event.usual_s, event.step_s) for event in loop.events] == [("drift", 0.02, 0.029)]
+
+
 def test_a_file_is_seen_within_a_period_also_while_steps_are_skipped(tmp_path: Path) -> None:
     triggers = TraceTriggers(["file"], tmp_path)
     loop = Loop(tmp_path, triggers=triggers)

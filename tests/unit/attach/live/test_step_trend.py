@@ -97,3 +97,41 @@ def test_a_slow_down_of_15_percent_is_found() -> None:
         times[510:] = times[510:] * 1.15
         found += len(rises(times[10:])) == 1
     assert found >= 18
+
+
+@pytest.mark.parametrize("at", [60, 300, 460])
+def test_a_slow_down_before_the_reference_is_complete_is_found(at: int) -> None:
+    for seed in range(10):
+        times = noisy(1000, seed, spread=0.05)
+        first, times = times[:20], times[20:].copy()
+        times[at:] = times[at:] * 1.5
+        trend = StepTrend(OPTIONS, first.tolist())
+        windows = times[:900].reshape(-1, OPTIONS.window).tolist()
+        found = [(number + 1) * OPTIONS.window for number, window in enumerate(windows) if trend.add(median(window))]
+        assert len(found) == 1
+        assert at < found[0] <= at + (OPTIONS.sustained + 1) * OPTIONS.window
+
+
+def test_a_reference_that_was_slow_gives_way_to_what_is_faster() -> None:
+    points = [150, 150, 150, *[100] * 4, *[118] * 2]
+    assert [rise for rise in told(points) if rise] == [TimeRise(100, 118)]
+    assert not any(told([150, 150, 150, *[100] * 3, *[118] * 2]))  # not long enough
+    assert not any(told([104, 104, 104, *[100] * 4, *[112] * 2]))  # not by a whole rise: it stays
+
+
+def test_few_first_steps_are_no_point() -> None:
+    slow = [100.0] * 19
+    trend = StepTrend(QUICK, slow)
+    assert [trend.add(point) for point in (200, 200, 200)] == [None] * 3
+    trend = StepTrend(QUICK, [*slow, 100.0])
+    assert trend.add(200) is None
+    assert trend.add(210) == TimeRise(100, 205)
+
+
+def test_noise_alone_raises_hardly_a_drift_among_the_first_points() -> None:
+    found = 0
+    for seed in range(300):
+        times = noisy(620, seed)
+        trend = StepTrend(OPTIONS, times[:20].tolist())
+        found += sum(trend.add(median(window)) is not None for window in times[20:620].reshape(-1, 50).tolist())
+    assert found <= 3

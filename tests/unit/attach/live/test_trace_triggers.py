@@ -11,6 +11,7 @@ import pytest
 from perfkit.attach.live.live_events import StepEvent
 from perfkit.attach.live.trace_triggers import REASONS, TRACE_NOW, TraceTriggers
 from perfkit.core.errors import UsageError
+from tests.fixtures.figures import list_figures
 
 S = 10**9
 DRIFT = StepEvent("drift", 5, 1.2, 1.0, "steps take 20 % longer")
@@ -123,13 +124,17 @@ def test_all_ranks_trace_the_same_steps(tmp_path: Path, asking: int, step_s: flo
 
 def test_ranks_that_ask_together_trace_once(tmp_path: Path) -> None:
     together = ranks(tmp_path)
-    for triggers in together:
+    for triggers in together[:-1]:
         triggers.handle_event(DRIFT, 0)
     found = first_due(together, 100, 400, 0.02)
     assert len(set(found.values())) == 1
-    for triggers in together:  # too soon after the one before, for every rank
-        triggers.handle_event(DRIFT, 10 * S)
+    assert together[-1].handle_event(DRIFT, 10 * S)  # which the others have reported before
     assert first_due(together, 600, 400, 0.02) == {}
+    for triggers in together:
+        assert triggers.handle_event(DRIFT, 20 * S) == ""
+    again = first_due(together, 1100, 400, 0.02)
+    assert len(again) == len(together)
+    assert len(set(again.values())) == 1
 
 
 @pytest.mark.parametrize("content", ["", "now\n"])
@@ -201,3 +206,25 @@ def test_outside_of_the_main_thread_the_signal_is_left_alone(tmp_path: Path, cap
     assert signal.getsignal(signal.SIGUSR1) == before
     made[0].close()
     assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_second_drift_is_traced_like_the_first_and_one_too_many_says_why_not(tmp_path: Path) -> None:
+    triggers = TraceTriggers(["regression", "outlier"], tmp_path, max_traces=2)
+    refusals = []
+    for now in (10, 40, 50):
+        refusals.append(triggers.handle_event(DRIFT, now * S))
+        triggers.poll(now, now * S, 1.0)
+        if triggers.get_due_reason(now) is not None:
+            assert triggers.get_due_reason(now) == DRIFT.text
+            triggers.mark_started(now * S)
+    assert [bool(refusal) for refusal in refusals] == [False, False, True]
+    assert list_figures(refusals[-1]) == ["2"]
+
+
+def test_an_outlier_soon_after_a_trace_says_why_it_is_not_traced(tmp_path: Path) -> None:
+    triggers = TraceTriggers(["outlier"], tmp_path, distance_s=90)
+    triggers.handle_event(OUTLIER, 0)
+    triggers.poll(1, 0, 1.0)
+    triggers.mark_started(0)
+    assert list_figures(triggers.handle_event(OUTLIER, 60 * S)) == ["90.0 s"]
+    assert triggers.handle_event(DRIFT, 60 * S) == ""  # nobody asked for it
