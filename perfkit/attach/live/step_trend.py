@@ -51,10 +51,10 @@ class StepTrend:
     """Compares the medians of successive windows with the best level that steps have kept up.
 
     The reference level is at first the median of the first windows. A rise within them of twice the threshold is
-    reported, too, and what came before it is the reference. A rise over enough windows in a
-    row is reported once and becomes the level; the next report needs a further rise. When as many windows lie below it
-    by half a rise, the level falls to them, but not below the reference. When twice as many lie below the reference by a
-    whole rise, it was slow: they become the reference.
+    reported, too, and what came before it is the reference. A rise over enough windows in a row is reported once and
+    becomes the level; the next report needs a further rise. When as many windows lie below it by half a rise, the level
+    falls to them, but not below the reference. When twice as many lie below the reference by a whole rise, it was slow:
+    they become the reference.
     """
 
     def __init__(self, options: LiveOptions, first_steps: Sequence[float] = ()) -> None:
