@@ -28,7 +28,7 @@ def build_document(analysis: Analysis) -> Document:
     return sections.build_suite_document(
         analysis,
         headline=loop_headline.build_headline(first),
-        lead=loop_headline.list_remarks(analysis.variants),
+        lead=loop_headline.list_remarks(analysis.variants, analysis.load),
         tiles=[*_build_tiles(first), *sections.build_largest_gain_tiles(analysis)],
         summary=[_build_loops(analysis), *sections.build_peaks(analysis), *_build_steps(analysis)],
         sections=[

@@ -6,8 +6,9 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
-from perfkit.core.record import RunStatus
+from perfkit.core.record import MachineLoad, RunStatus
 from perfkit_reports.cells import format_factor
 from perfkit_reports.subjects.suite.suite_cells import make_step_time_cell
 from perfkit_reports.subjects.trace.trace_headline import LARGE, format_part, list_parts
@@ -53,13 +54,15 @@ def _describe_tracing(ratio: float) -> str:
     return "The time split is from traced steps."
 
 
-def list_remarks(variants: Sequence[Variant]) -> list[str]:
-    """End of the loop, profiler slowdown, later captures."""
+def list_remarks(variants: Sequence[Variant], load: MachineLoad | None) -> list[str]:
+    """End of the loop, other load of the machine, profiler slowdown, later captures."""
     first = variants[0]
     lines = [format_sentence(first.reason)] if first.reason else []
     loop = first.loop
     if count_repeated_warnings(first):
         lines += [format_sentence(note.text) for note in first.warnings[:1]]
+    if noisy := describe_machine_load(load):
+        lines.append(format_sentence(noisy))
     if loop is not None and isinstance(first.step_time, MedianEstimate):
         lines += [
             _describe_tracing(slowdown.ratio)

@@ -12,7 +12,7 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import RunStatus
+from perfkit.core.record import MachineLoad, RunStatus
 from perfkit_reports.document.blocks import Bars, Chart
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.subjects.loop import loop_facts
@@ -47,6 +47,18 @@ def with_split(*split: TimeShare, **fields: Any) -> Analysis:
 def test_the_headline_tells_step_time_waiting_and_the_largest_parts() -> None:
     assert list_figures(build_document(sample_loops.alone()).headline) == ["23.4 ms", "31 %", "45 %", "40 %"]
     assert [list_figures(line) for line in list(build_document(sample_loops.alone()).lead)] == [["1.31×"]]
+
+
+def test_other_load_of_the_machine_is_a_remark() -> None:
+    def say(load: MachineLoad) -> list[list[str]]:
+        return [
+            list_figures(line) for line in build_document(msgspec.structs.replace(sample_loops.alone(), load=load)).lead
+        ]
+
+    busy = MachineLoad(seconds=3.0, cores=4, own_cores=0.3, other_cores=2.6, stolen_cores=0.1)
+    quiet = MachineLoad(seconds=3.0, cores=4, own_cores=3.9, other_cores=0.1)
+    assert say(busy) == [["2.6", "4"], ["1.31×"]]
+    assert say(quiet) == [["1.31×"]]
 
 
 def test_recording_is_never_said_to_make_steps_faster() -> None:
