@@ -5,7 +5,7 @@ buffers are full), later numbers are shifted; but the clock differences of true 
 not. So the clocks are known, and collectives that ended at the same time are matched again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +30,12 @@ class RankClock(NamedTuple):
     island: int
 
 
-def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | None]:
+def align_clocks(source: Source, ranks: int, slots: Slots, owners: Sequence[str] = ()) -> list[RankClock | None]:
     """The clock of each rank; None for one without collectives.
 
-    A rank that shares none with the first one is aligned through others; where no chain of ranks leads there, it begins
-    an island of its own.
+    `owners` names the clock of each rank, "" where it is not known: ranks of one clock have one offset. A rank that
+    shares none with the first one is aligned through others; where no chain of ranks leads there, it begins an island
+    of its own.
     """
     reference = np.full(slots.size, _UNSET, np.int64)
     clocks: list[RankClock | None] = [None] * ranks
@@ -46,7 +47,8 @@ def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | N
             slot = slots.find_slots(rows)
             common = reference[slot] != _UNSET
             if common.any():
-                clock = RankClock(_find_offset(rows, slots, reference), islands - 1)
+                shared = _find_shared_clock(rank, clocks, owners, islands - 1)
+                clock = shared or RankClock(_find_offset(rows, slots, reference), islands - 1)
             elif begin and len(slot):
                 clock, begin = RankClock(0, islands), False
                 islands += 1
@@ -62,6 +64,16 @@ def align_clocks(source: Source, ranks: int, slots: Slots) -> list[RankClock | N
             begin = True
         pending = remaining
     return clocks
+
+
+def _find_shared_clock(
+    rank: int, clocks: Sequence[RankClock | None], owners: Sequence[str], island: int
+) -> RankClock | None:
+    """The clock of a rank of the island with the same owner; None without one."""
+    if not owners or not owners[rank]:
+        return None
+    same = (clock for clock, owner in zip(clocks, owners, strict=True) if owner == owners[rank])
+    return next((clock for clock in same if clock is not None and clock.island == island), None)
 
 
 def _find_offset(rows: CollectiveRows, slots: Slots, reference: Ints) -> int:

@@ -23,7 +23,14 @@ from perfkit.analysis.ranks.grid import MOST_ROWS, build_step_grid
 from perfkit.analysis.ranks.jobs import group_jobs
 from perfkit.analysis.ranks.matching import build_collective_rows, match_collectives
 from perfkit.analysis.ranks.notes import collect_fleet_notes
-from perfkit.analysis.ranks.skew import MatchedCollectives, compute_lateness, sum_margins, sum_saved_waits
+from perfkit.analysis.ranks.skew import (
+    MatchedCollectives,
+    compute_lateness,
+    make_common_ends,
+    reduce_collectives,
+    sum_margins,
+    sum_saved_waits,
+)
 from perfkit.analysis.ranks.slots import CollectiveRows
 from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
 from perfkit.analysis.ranks.straggler import find_late_ranks, find_straggler
@@ -116,8 +123,9 @@ class FleetReducer:
         def source(index: int) -> CollectiveRows:
             return self._read_rows(chosen[index])
 
+        owners = [member.clock for member in chosen]
         clocks, slots, matched = match_collectives(
-            source, lambda index, rows: self._write_rows(chosen[index], rows), len(chosen)
+            source, lambda index, rows: self._write_rows(chosen[index], rows), len(chosen), owners
         )
         if not matched.counted.any() and sum(member.row.rank is not None for member in members) < 2:
             return ReducedJob(paths, hosts, None, ())
@@ -131,9 +139,14 @@ class FleetReducer:
         unlike = {number for member in members for number in member.unlike}
         matched = _exclude_unlike_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
-        late = [compute_lateness(source(index), slots, matched) for index in range(len(chosen))]
-        caused_ns = sum_margins(matched, len(chosen))
-        lateness = compute_step_lateness(source, len(chosen), slots, matched)
+        arrivals, arrived = source, matched
+        if owners[0] and len(set(owners)) == 1:
+            arrivals = make_common_ends(source, len(chosen), slots)
+            compared = reduce_collectives(arrivals, len(chosen), slots, clocks)
+            arrived = with_columns(compared, counted=matched.counted)
+        late = [compute_lateness(arrivals(index), slots, arrived) for index in range(len(chosen))]
+        caused_ns = sum_margins(arrived, len(chosen))
+        lateness = compute_step_lateness(arrivals, len(chosen), slots, arrived)
         last = lateness.compute_last_shares()
         placed = {
             id(member): replace(
@@ -157,10 +170,10 @@ class FleetReducer:
         sizes = [member.world_size for member in members]
         fleet = Fleet(
             ranks=rows,
-            skew=_build_skew_rows(matched, kinds, [member.row.label for member in chosen], parts),
+            skew=_build_skew_rows(arrived, kinds, [member.row.label for member in chosen], parts),
             straggler=straggler,
             stragglers=tuple(chosen_rows[index].label for index in behind),
-            stragglers_saved_s=sum_saved_waits(source, slots, matched, others) / 1e9 / parts if behind else None,
+            stragglers_saved_s=sum_saved_waits(arrivals, slots, arrived, others) / 1e9 / parts if behind else None,
             step_spread=_compute_spread([row.step_s for row in rows]),
             notes=collect_fleet_notes(rows, paths, sizes, matched, kinds, clocks),
             grid=_build_grid(chosen, lateness),

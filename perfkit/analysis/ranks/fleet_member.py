@@ -27,7 +27,8 @@ _IDLE = (DATA, PYTHON, *IDLE)
 
 class FleetMember(NamedTuple):
     """A rank while others are read: its figures, and the place of its collectives in the temporary file, of `length`
-    collectives from value `first` on."""
+    collectives from value `first` on. `clock` names the clock of these, "" where it is not known: devices have clocks
+    of their own."""
 
     row: RankRow
     path: str
@@ -36,6 +37,7 @@ class FleetMember(NamedTuple):
     unlike: tuple[int, ...]
     step_s: dict[int, float]
     host: str
+    clock: str
     hosts_by_message: tuple[tuple[MessageKey, str], ...]
     exchanges: tuple[Exchange, ...]
     origin: TraceOrigin
@@ -59,6 +61,7 @@ def build_member(rank: RankTrace, arrivals: Arrivals) -> FleetMember:
         unlike=(*(step.number for step in rank.outlier_steps), *rank.unrecorded_steps),
         step_s={step.number: step.seconds for step in rank.steps},
         host=rank.host,
+        clock=rank.host if arrivals.kernel is None and origin.has_date else "",
         hosts_by_message=tuple(
             ((row.name, row.group, row.dtype, row.message_bytes), row.hosts) for row in rank.collectives if row.hosts
         ),

@@ -21,9 +21,12 @@ class Matching(NamedTuple):
     matched: MatchedCollectives
 
 
-def match_collectives(source: Source, store: Callable[[int, CollectiveRows], None], ranks: int) -> Matching:
-    """Match the collectives of ranks; `store` takes those whose numbers stood for others."""
-    clocks = align_clocks(source, ranks, Slots(source, ranks))
+def match_collectives(
+    source: Source, store: Callable[[int, CollectiveRows], None], ranks: int, owners: Sequence[str] = ()
+) -> Matching:
+    """Match the collectives of ranks; `store` takes those whose numbers stood for others. `owners` name the clock of
+    each rank, as for `align_clocks`."""
+    clocks = align_clocks(source, ranks, Slots(source, ranks), owners)
     assign_common_numbers(source, store, ranks, clocks)
     slots = Slots(source, ranks)
     return Matching(clocks, slots, reduce_collectives(source, ranks, slots, clocks))

@@ -2,7 +2,8 @@
 
 The last rank to arrive at a collective does not wait, so its collective is the shortest; all ranks leave it together.
 Hence a rank's wait is its duration minus the shortest one, independent of clocks. Clocks only verify a match: after
-correcting their offsets, every rank must be in the collective when the last one arrives.
+correcting their offsets, every rank must be in the collective when the last one arrives. Where all ranks have one
+clock, it shows when each arrived: Gloo's ranks leave milliseconds apart on a busy host.
 """
 
 from collections.abc import Iterable
@@ -108,6 +109,21 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
         end_skew_ns=last_end - first_end,
         message=message,
     )
+
+
+def make_common_ends(source: Source, ranks: int, slots: Slots) -> Source:
+    """The collectives of ranks with one clock, each as long as until the last rank left it: durations then differ by
+    when ranks arrived alone."""
+    last_end = np.full(slots.size, _UNSET)
+    for rank in range(ranks):
+        rows = source(rank)
+        np.maximum.at(last_end, slots.find_slots(rows), rows.end_ns)
+
+    def read_rows(rank: int) -> CollectiveRows:
+        rows = source(rank)
+        return rows._replace(end_ns=last_end[slots.find_slots(rows)])
+
+    return read_rows
 
 
 def compute_lateness(rows: CollectiveRows, slots: Slots, matched: MatchedCollectives) -> int | None:

@@ -1,5 +1,6 @@
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from perfkit.analysis.model.time_split import COMMUNICATION, COMPUTE_BOUND, IDLE
 from perfkit.analysis.model.trace import RankTrace, StepRow
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
 from perfkit.analysis.ranks.fleet import FleetReducer
+from perfkit.analysis.ranks.jobs import TraceOrigin
 from perfkit.trace.model import NONE
 from tests.fixtures.rank_traces import rank_trace
 from tests.fixtures.suites import changed
@@ -140,6 +142,31 @@ def test_ranks_that_come_last_by_turns_are_the_stragglers_if_they_come_late_toge
     assert [row.last_share for row in fleet.ranks] == [0.0, 0.5, 0.5, 0.0]
     assert (fleet.straggler, fleet.stragglers) == ("rank 1", ("rank 1", "rank 2"))
     assert fleet.stragglers_saved_s == pytest.approx((3 * 35e-3 + 3 * 32e-3) / 6)
+
+
+@pytest.mark.parametrize("host", ["node-a", ""])
+def test_ranks_of_one_host_are_late_by_their_common_clock_however_apart_they_leave(host: str) -> None:
+    """Rank 1 comes 3 ms late and leaves up to 9 ms later or earlier: durations show rank 0 as last half of the time."""
+    count, base = 24, 1_700_000_000 * S
+    steps = tuple(StepRow(number=step, start_s=step / 20, seconds=0.05, time_split=()) for step in range(count))
+    reducer = FleetReducer()
+    for number in range(2):
+        starts = [base + (50 * step + 3 * number) * MS for step in range(count)]
+        ends = [base + (50 * step + 20 + number * (9 if step % 2 else -9)) * MS for step in range(count)]
+        origin = TraceOrigin(f"{number}.json", number, "", base, base + S, has_date=True)
+        arrived = replace(came(starts, ends, steps=range(count)), origin=origin)
+        label = f"rank {number}"
+        reducer.add(rank_trace(label=label, rank=number, world_size=2, step_s=0.05, steps=steps, host=host), arrived)
+    fleet = reducer.build_fleet()
+    assert fleet is not None
+    late = [each.late_s for each in fleet.ranks]
+    if host:
+        assert late == pytest.approx([0.0, 3e-3])
+        assert [each.clock_offset_s for each in fleet.ranks] == [0.0, 0.0]
+        assert (fleet.straggler, fleet.ranks[1].last_share) == ("rank 1", 1.0)
+        assert (fleet.skew[0].latest_rank, fleet.skew[0].worst_wait_s) == ("rank 1", pytest.approx(3e-3))
+    else:  # clocks may differ: only durations are known
+        assert fleet.ranks[1].last_share == pytest.approx(0.5)
 
 
 def test_where_two_come_last_at_once_neither_is_the_last() -> None:
