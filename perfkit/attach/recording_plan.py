@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from statistics import median
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -36,11 +37,18 @@ from perfkit.instruments.warmup import is_steady
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
 from perfkit.store.memory_file import write_allocations
 
+T = TypeVar("T")
+
 # The depth of modules that a program may call below the outermost (Lightning calls inside its module).
 _DEEPEST = 4
 
 # The longest wait before recording: meanwhile its hooks take some 0.1 ms per step.
 _LONGEST_WAIT_S = 900.0
+
+# How often a recording is tried that the program's own profiler cut, and after how long a wait for it stacks are
+# sampled first.
+_MOST_TRIES = 3
+_SHORT_WAIT_S = 10.0
 
 _BEGAN = "the program's own torch profiler started meanwhile"
 
@@ -73,23 +81,8 @@ def record_passes(session: LoopSession, recording: VariantRecording, hooks: Loop
         _add_warning(session, recording, "recording.memory_unreported", f"memory was not recorded: {unseen}")
     elif schedule.memory and (reason := (yield from _explain_memory_cost(session, recording))):
         _add_warning(session, recording, "recording.memory_budget", f"memory was not recorded: {reason}")
-    elif schedule.memory and _is_profiler_free(session, recording, "memory"):
-        try:
-            with session.profiler.hold_profiler():
-                yield from recording.run_instrumented(
-                    "memory", _record_memory(session, recording), phases=True, steps=schedule.memory + 3
-                )
-        except EndNow:
-            _add_warning(
-                session,
-                recording,
-                "recording.memory_ended",
-                f"memory was not recorded: {recording.ended_early['memory']}",
-            )
-        except ProfilerTaken:
-            _add_warning(session, recording, "recording.memory_profiler_began", f"memory was not recorded: {_BEGAN}")
-        except OpenRangeError as error:
-            _add_warning(session, recording, "recording.open_range", f"memory was not recorded: {error}")
+    elif schedule.memory:
+        yield from _record_memory_steps(session, recording)
     recording.recorder.update(status=RunStatus.OK, reason="")
     yield from _sample_stacks(session, recording)
 
@@ -237,11 +230,67 @@ def _count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+def _record_memory_steps(session: LoopSession, recording: VariantRecording) -> Recording[None]:
+    """Record the allocations of steps, or say why not."""
+
+    def record() -> Recording[None]:
+        try:
+            with session.profiler.hold_profiler():
+                yield from recording.run_instrumented(
+                    "memory", _record_memory(session, recording), phases=True, steps=session.schedule.memory + 3
+                )
+        except EndNow:
+            _add_warning(
+                session,
+                recording,
+                "recording.memory_ended",
+                f"memory was not recorded: {recording.ended_early['memory']}",
+            )
+        except OpenRangeError as error:
+            _add_warning(session, recording, "recording.open_range", f"memory was not recorded: {error}")
+
+    cut = ("recording.memory_profiler_began", f"memory was not recorded: {_BEGAN}")
+    yield from _try_recording(session, recording, "memory", record, cut)
+
+
 def _trace_steps(session: LoopSession, recording: VariantRecording) -> Recording[tuple[str, ...]]:
     """Trace steps, and find the program's ranges that may stay open beyond the next step."""
-    count, path = session.schedule.trace, recording.recorder.folder / TRACE_FILE
-    if not count or not _is_profiler_free(session, recording, "trace"):
+    if not session.schedule.trace:
         return ()
+    cut = ("recording.trace_profiler_began", f"the trace was cut short: {_BEGAN}")
+    open_ranges = yield from _try_recording(
+        session, recording, "trace", lambda: _trace_steps_once(session, recording), cut
+    )
+    return open_ranges or ()
+
+
+def _try_recording(
+    session: LoopSession,
+    recording: VariantRecording,
+    purpose: str,
+    record: Callable[[], Recording[T]],
+    cut: tuple[str, str],
+) -> Recording[T | None]:
+    """Make a recording while the program's own profiler is off, again where that cuts it; None where it does so each
+    time or stays on. `cut` is the warning then."""
+    alone = _may_wait(session, recording)
+    for _ in range(_MOST_TRIES if alone else 1):
+        if not (yield from _wait_for_profiler(session, recording, purpose)):
+            return None
+        try:
+            result = yield from record()
+        except ProfilerTaken:
+            recording.waiting = make_note(cut[0], cut[1], rank=session.world.rank)
+        else:
+            recording.waiting = None
+            return result
+    recording.waiting = None
+    _add_warning(session, recording, *cut)
+    return None
+
+
+def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Recording[tuple[str, ...]]:
+    count, path = session.schedule.trace, recording.recorder.folder / TRACE_FILE
     lead = count_lead_steps(session.trained.device, session.world.size)
     reason = recording.budget.check_begin()
     if reason:
@@ -251,9 +300,6 @@ def _trace_steps(session: LoopSession, recording: VariantRecording) -> Recording
     try:
         with session.profiler.hold_profiler():
             trace = yield from recording.run_instrumented("trace", steps, lead=lead, steps=count + lead)
-    except ProfilerTaken:
-        _add_warning(session, recording, "recording.trace_profiler_began", f"the trace was cut short: {_BEGAN}")
-        return ()
     except EndNow:
         what = f"the trace has fewer steps than {count}" if path.exists() else "no trace was recorded"
         _add_warning(session, recording, "recording.trace_cut", f"{what}: in the middle of a step, {recording.cut}")
@@ -330,14 +376,25 @@ def _add_warning(session: LoopSession, recording: VariantRecording, id: str, war
     recording.warnings.append(make_note(id, text, rank=session.world.rank))
 
 
-def _is_profiler_free(session: LoopSession, recording: VariantRecording, purpose: str) -> bool:
-    """torch has one profiler; the program's own goes first."""
-    busy = session.profiler.theirs or torch._C._autograd._profiler_enabled()
-    if busy:
-        _add_warning(
-            session,
-            recording,
-            "recording.profiler_busy",
-            f"no {purpose} was recorded: the program's own torch profiler was on",
-        )
-    return not busy
+def _may_wait(session: LoopSession, recording: VariantRecording) -> bool:
+    """True if the recording may wait for a profiler of the program's. Not of several ranks, each of which would begin
+    at a step of its own, and not of a loop that is watched, which would be without its watch meanwhile."""
+    return recording is session.main and session.world.size == 1
+
+
+def _wait_for_profiler(session: LoopSession, recording: VariantRecording, purpose: str) -> Recording[bool]:
+    """Wait until the program's own profiler is off, since torch has one: True once it is, False if it stays on."""
+    text = f"no {purpose} was recorded: the program's own torch profiler was on"
+    began, before = time.monotonic(), recording.waiting
+    while session.profiler.theirs or torch._C._autograd._profiler_enabled():
+        waited_s = time.monotonic() - began
+        if not _may_wait(session, recording) or waited_s > _LONGEST_WAIT_S:
+            recording.waiting = None
+            _add_warning(session, recording, "recording.profiler_busy", text)
+            return False
+        recording.waiting = make_note("recording.profiler_busy", text, rank=session.world.rank)
+        if waited_s > _SHORT_WAIT_S:
+            yield from _sample_stacks(session, recording)
+        yield
+    recording.waiting = before
+    return True

@@ -1,7 +1,7 @@
 """What is done to a loop step by step, driven by hand, with instruments that only say that they are on."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -125,11 +125,53 @@ def test_kernels_that_a_trace_lost_are_told(tmp_path: Path, monkeypatch: pytest.
     assert (warning.id, warning.figures) == ("recording.lost_kernels", {"lost": 250, "launched": 1000})
 
 
-def test_the_programs_own_profiler_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_own_profiler_goes_first_and_ours_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(tmp_path / "run", monkeypatch)
+    running = record_passes(driven.session, driven.recording, driven.hooks)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        for _ in range(9):
+            next(running)
+            assert driven.on == "nothing"
+        assert driven.recording.waiting is not None
+        assert driven.recording.waiting.id == "recording.profiler_busy"
+    assert [driven.on for _ in running] == ["trace", "nothing", "memory"]
+    assert (driven.recording.waiting, driven.recording.warnings) == (None, [])
+
+
+def test_a_profiler_of_the_programs_that_stays_on_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch)
+    monkeypatch.setattr(programs, "_LONGEST_WAIT_S", -1.0)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         assert set(driven.run()) == {"nothing"}
     assert [note.id for note in driven.recording.warnings] == ["recording.profiler_busy", "recording.profiler_busy"]
+
+
+def test_several_ranks_do_not_wait_for_a_profiler_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch)
+    driven.session.world = World(rank=1, size=2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        assert set(driven.run()) == {"nothing"}
+    assert [note.id for note in driven.recording.warnings] == ["recording.profiler_busy", "recording.profiler_busy"]
+
+
+@pytest.mark.parametrize(("cuts", "expected"), [(1, []), (3, ["recording.trace_profiler_began"])])
+def test_a_trace_that_the_programs_profiler_cut_is_tried_again(
+    cuts: int, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path / "run", monkeypatch, trace=3, memory=0)
+    running = record_passes(driven.session, driven.recording, driven.hooks)
+    for _ in range(cuts):
+        while driven.on != "trace":
+            next(running)
+        driven.session.profiler.theirs = True
+        with suppress(StopIteration):
+            running.throw(ProfilerTaken())
+        assert driven.on == "nothing"
+        driven.session.profiler.theirs = False
+    assert [driven.on for _ in running] == (["trace"] * 3 if not expected else [])
+    assert [note.id for note in driven.recording.warnings] == expected
 
 
 def test_an_allocator_that_reports_nothing_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
