@@ -17,7 +17,7 @@ from perfkit.attach.host.budget import RecordingBudget
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.model_discovery import unwrap_module
 from perfkit.attach.loop.step_timing import StepSeries
-from perfkit.attach.loop.step_units import StepUnits, count_units, find_sequence_first
+from perfkit.attach.loop.step_units import PACKED, StepUnits, count_units, find_sequence_first
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import AttachedLoop, MachineLoad, RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
@@ -234,9 +234,7 @@ class VariantRecording:
             stated=units_per_step,
             unit=unit,
             doubt=_explain_doubt(counts, self._trained.models.values()) if inputs else "",
-            batch_doubt="the tensors of a batch differ in their first dimension"
-            if any(count.unequal_batches for count in counts)
-            else "",
+            batch_doubt=_explain_batch_doubt(counts, self._trained.models.values()),
         )
         fetching = any(count.fetches for count in counts)
         captures = sum(1 for count in self.series.counts if count.captures)
@@ -325,12 +323,24 @@ def _explain_doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) ->
         return "an optimizer evaluated the model several times in one step, possibly on the same samples"
     if any(count.single for count in counts):
         return "the model was called with vectors, each of which may be one sample"
-    if any(count.unequal_inputs for count in counts):
-        return "the tensors passed to the model differ in their first dimension"
+    doubt = next((count.input_doubt for count in counts if count.input_doubt), "")
+    doubt = doubt or (PACKED if any(count.batch_doubt == PACKED for count in counts) else "")
+    if doubt:
+        return f"in the model's input, {doubt}"
+    return _explain_sequence_first(models)
+
+
+def _explain_batch_doubt(counts: Sequence[StepCounts], models: Iterable[nn.Module]) -> str:
+    """The same of the first dimension of DataLoaders' batches."""
+    doubt = next((count.batch_doubt for count in counts if count.batch_doubt), "")
+    if doubt:
+        return f"in a batch, {doubt}"
+    return _explain_sequence_first(models) if any(count.sequence_batches for count in counts) else ""
+
+
+def _explain_sequence_first(models: Iterable[nn.Module]) -> str:
     layer = find_sequence_first(models)
-    if layer:
-        return f"the model has {layer} with batch_first=False, so a first dimension may be the sequence"
-    return ""
+    return f"the model has {layer} with batch_first=False, so a first dimension may be the sequence" if layer else ""
 
 
 def _describe_optimizer(optimizer: torch.optim.Optimizer) -> str:

@@ -14,7 +14,13 @@ from perfkit.attach.loop.backward_passes import BackwardPasses
 from perfkit.attach.loop.loop_hooks import is_in_backward
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.attach.loop.step_finder import StepFinder
-from perfkit.attach.loop.step_units import find_batch_tensor, get_leading_size, has_unequal_sizes
+from perfkit.attach.loop.step_units import (
+    explain_doubt,
+    find_batch_tensor,
+    get_batch_size,
+    get_stated_size,
+    has_sequence_axes,
+)
 
 
 @dataclass(slots=True)
@@ -26,7 +32,8 @@ class StepCounts:
     `given` are the samples that the largest model was called with. Of its calls `again` were with what it had been
     called with in this step before, which counts once; `closures` were more than the first within one step of an
     optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample;
-    `unequal_batches` and `unequal_inputs` have tensors with different first dimensions."""
+    `batch_doubt` and `input_doubt` say why the first dimension of a batch, or of the model's input, may not be the
+    samples; and `sequence_batches` may have the sequence before the samples."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -41,8 +48,9 @@ class StepCounts:
     again: int = 0
     closures: int = 0
     single: int = 0
-    unequal_batches: int = 0
-    unequal_inputs: int = 0
+    batch_doubt: str = ""
+    input_doubt: str = ""
+    sequence_batches: int = 0
 
 
 class LoopFollower:
@@ -190,8 +198,9 @@ class LoopFollower:
         if phase == "data":
             self.counts.data_wait_ns += self._clock_ns() - self._since_ns
             if self.sizing:
-                self.counts.fetched += get_leading_size(result)
-                self.counts.unequal_batches += has_unequal_sizes(result)
+                self.counts.fetched += get_batch_size(result)
+                self.counts.batch_doubt = self.counts.batch_doubt or explain_doubt(result)
+                self.counts.sequence_batches += has_sequence_axes(result)
         elif self._without_optimizer:
             self.passes.end_pass()
             self._ending = self.passes.steps
@@ -219,15 +228,16 @@ class LoopFollower:
             return
         self.counts.forwards += 1
         if self.sizing and module is self.largest:
-            self._count_samples(find_batch_tensor((inputs, named)))
-            self.counts.unequal_inputs += has_unequal_sizes((inputs, named))
+            self._count_samples(find_batch_tensor((inputs, named)), get_stated_size((inputs, named)))
+            self.counts.input_doubt = self.counts.input_doubt or explain_doubt((inputs, named))
             self.autocast = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
         self.phases.enter("forward")
 
-    def _count_samples(self, batch: torch.Tensor | None) -> None:
-        """Count the samples of `batch`, the input of the largest model: the first dimension of a tensor."""
+    def _count_samples(self, batch: torch.Tensor | None, stated: int | None) -> None:
+        """Count the samples of `batch`, the input of the largest model: `stated`, else its first dimension."""
         counts = self.counts
         if batch is None:
+            counts.given += stated or 0
             return
         version = 0 if batch.is_inference() else batch._version  # the next batch may be copied into the same tensor
         if any(seen() is batch and then == version for seen, then in self._inputs):
@@ -236,8 +246,8 @@ class LoopFollower:
         self._inputs.append((weakref.ref(batch), version))
         counts.closures += self._evaluated
         self._evaluated = self._stepping
-        counts.single += batch.dim() == 1
-        counts.given += int(batch.shape[0])
+        counts.single += stated is None and batch.dim() == 1
+        counts.given += int(batch.shape[0]) if stated is None else stated
 
     def stepping(self, _optimizer: Optimizer) -> None:
         if self._ending and not is_in_backward():  # neither a batch nor a forward pass was seen between two updates

@@ -10,6 +10,12 @@ from torch import nn
 # Batches are nested at most so deep in tuples, lists and mappings.
 _DEEPEST = 4
 
+# Names of tensors that separate or number the sequences of a row.
+_OFFSETS = "cu_seq"
+_SEQUENCE_NUMBERS = ("seq_idx", "sequence_id", "sequence_ids", "doc_ids", "document_ids")
+
+PACKED = "sequences are packed"
+
 HOW = "--units-per-step (units_per_step=)"
 
 
@@ -41,12 +47,59 @@ def get_leading_size(value: Any) -> int:
     return next((int(tensor.shape[0]) for tensor in find_tensors(value)), 0)
 
 
-def has_unequal_sizes(value: Any) -> bool:
-    """True if the tensors in a batch differ in their first dimension, which then may not be the samples.
+def get_stated_size(value: Any) -> int | None:
+    """The samples that a batch states itself: the graphs of a batch of PyTorch Geometric, the sequences between offsets
+    (`cu_seqlens`); None where it does not."""
+    for name, part in _walk_batch(value):
+        if isinstance(getattr(type(part), "num_graphs", None), property):
+            return int(part.num_graphs)
+        if name.startswith(_OFFSETS) and isinstance(part, torch.Tensor) and part.dim() == 1:
+            return len(part) - 1
+    return None
 
-    Such are lists of images, nodes and edges of graphs, packed sequences and their offsets.
+
+def get_batch_size(value: Any) -> int:
+    """The samples of a batch: those that it states, else its leading size."""
+    stated = get_stated_size(value)
+    return get_leading_size(value) if stated is None else stated
+
+
+def explain_doubt(value: Any) -> str:
+    """The reason that the first dimension of a batch may not be its samples; "" without one.
+
+    Lists of images, nodes and edges of graphs, and packed sequences are such.
     """
-    return len({int(tensor.shape[0]) for tensor in find_tensors(value)}) > 1
+    if get_stated_size(value) is not None:
+        return ""
+    if any(_is_packed(name, part) for name, part in _walk_batch(value) if isinstance(part, torch.Tensor)):
+        return PACKED
+    if len({int(tensor.shape[0]) for tensor in find_tensors(value)}) > 1:
+        return "tensors differ in their first dimension"
+    return ""
+
+
+def has_sequence_axes(value: Any) -> bool:
+    """True if all tensors of a batch may be [sequence, batch, ...]: no label per sample and no image is among them."""
+    shapes = [tensor.dim() for tensor in find_tensors(value)]
+    return bool(shapes) and all(dimensions in (2, 3) for dimensions in shapes)
+
+
+def _is_packed(name: str, tensor: torch.Tensor) -> bool:
+    """True if the tensor shows that a row has several sequences, or may: a device is not asked for its numbers."""
+    if name == "position_ids" and tensor.dim() > 1:
+        return not tensor.is_cpu or bool(((tensor == 0).sum(-1) > 1).any())
+    return name in _SEQUENCE_NUMBERS
+
+
+def _walk_batch(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """What is in a batch, each with its name in the mapping that has it, "" without one."""
+    yield name, value
+    if depth < _DEEPEST and isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _walk_batch(part, key if isinstance(key, str) else "", depth + 1)
+    elif depth < _DEEPEST and isinstance(value, list | tuple):
+        for part in value:
+            yield from _walk_batch(part, name, depth + 1)
 
 
 def find_batch_tensor(inputs: Any) -> torch.Tensor | None:

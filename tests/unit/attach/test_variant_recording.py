@@ -4,6 +4,7 @@ import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from perfkit.attach.host.budget import FLOOR_S, RecordingBudget
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop.step_timing import BoundaryStamp, StepSeries
+from perfkit.attach.loop.step_units import PACKED
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.files import read_json
 from perfkit.core.note import make_note
@@ -121,6 +123,21 @@ def test_a_first_dimension_that_may_be_the_sequence_is_no_batch(
     found = watched.record()
     assert found.workload.units_per_batch == samples
     assert ("nn.LSTM" in found.attached_loop.units_source) == (not batch_first)
+
+
+@pytest.mark.parametrize(
+    ("counted", "samples"),
+    [({"sequence_batches": 1}, 0), ({}, 24), ({"batch_doubt": PACKED, "given": 1}, 0)],
+)
+def test_batches_of_a_loader_that_are_not_sure_are_not_counted(
+    counted: dict[str, Any], samples: int, tmp_path: Path
+) -> None:
+    watched = Watched(tmp_path, nn.Sequential(nn.Embedding(9, 4), nn.LSTM(4, 4, batch_first="batch_doubt" in counted)))
+    watched.timed(StepCounts(optimizer_steps=1, forwards=1, backwards=1, fetches=1, fetched=24, **counted))
+    watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
+    found = watched.record()
+    assert found.workload.units_per_batch == samples
+    assert ("nn.LSTM" in found.attached_loop.units_source) == ("sequence_batches" in counted)
 
 
 def test_without_a_loader_waiting_is_unknown(watched: Watched) -> None:

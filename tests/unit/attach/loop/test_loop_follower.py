@@ -218,7 +218,7 @@ def test_waiting_for_data_and_samples_are_counted() -> None:
     told.fetch({"ids": torch.zeros(3, 2)}, wait=7)
     told.forward(torch.zeros(11, 2))
     counts = told.loop.take()
-    assert counts == StepCounts(forwards=1, fetches=2, data_wait_ns=12, fetched=11, given=11)
+    assert counts == StepCounts(forwards=1, fetches=2, data_wait_ns=12, fetched=11, given=11, sequence_batches=1)
     assert told.loop.take() == StepCounts()
     assert told.loop.fetches
 

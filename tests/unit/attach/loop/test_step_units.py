@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from perfkit.attach.loop.step_units import count_units, find_batch_tensor, get_leading_size, has_unequal_sizes
+from perfkit.attach.loop.step_units import (
+    count_units,
+    explain_doubt,
+    find_batch_tensor,
+    get_batch_size,
+    get_leading_size,
+    has_sequence_axes,
+)
 
 
 class Pair(NamedTuple):
@@ -39,7 +46,7 @@ def test_the_first_dimension_of_the_first_tensor(batch: Any, expected: int) -> N
     ("batch", "expected"),
     [
         ((tuple(torch.zeros(3, 6 + i, 6) for i in range(5)), [{"boxes": torch.zeros(i, 4)} for i in range(5)]), True),
-        ({"ids": torch.zeros(1, 300), "cu_seqlens": torch.zeros(6)}, True),  # packed
+        ({"ids": torch.zeros(1, 300), "lengths": torch.zeros(6)}, True),
         ((torch.zeros(40, 8), torch.zeros(2, 90)), True),  # a graph's nodes and edges
         ({"ids": torch.zeros(4, 2), "mask": torch.zeros(4, 2), "step": torch.tensor(1)}, False),
         (torch.zeros(3, 2), False),
@@ -47,7 +54,51 @@ def test_the_first_dimension_of_the_first_tensor(batch: Any, expected: int) -> N
     ],
 )
 def test_batches_whose_tensors_have_different_first_dimensions(batch: Any, expected: bool) -> None:
-    assert has_unequal_sizes(batch) == expected
+    assert ("first dimension" in explain_doubt(batch)) == expected
+
+
+class Graphs:
+    """A batch of graphs, as PyTorch Geometric makes it."""
+
+    @property
+    def num_graphs(self) -> int:
+        return 12
+
+
+ALIGNED = torch.arange(50).expand(3, 50)
+RESET = torch.cat([torch.arange(20), torch.arange(30)])[None]
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected", "packed"),
+    [
+        (Graphs(), 12, False),
+        ((Graphs(), torch.zeros(12)), 12, False),
+        ({"ids": torch.zeros(1, 300), "cu_seqlens": torch.zeros(6)}, 5, False),
+        (((torch.zeros(300),), {"cu_seq_lens_q": torch.zeros(8), "max_length_q": 90}), 7, False),
+        ({"input_ids": torch.zeros(1, 50), "position_ids": RESET}, 1, True),
+        ({"input_ids": torch.zeros(3, 50), "position_ids": ALIGNED}, 3, False),
+        ({"input_ids": torch.zeros(3, 50), "position_ids": ALIGNED.to("meta")}, 3, True),  # its numbers are not known
+        ({"input_ids": torch.zeros(2, 50), "seq_idx": torch.zeros(2, 50)}, 2, True),
+    ],
+)
+def test_batches_that_state_their_samples_or_are_packed(batch: Any, expected: int, packed: bool) -> None:
+    assert get_batch_size(batch) == expected
+    assert bool(explain_doubt(batch)) == packed
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        ((torch.zeros(35, 20), torch.zeros(35, 20)), True),
+        (torch.zeros(35, 20, 8), True),
+        ((torch.zeros(20, 35), torch.zeros(20)), False),  # a label per sample
+        (torch.zeros(8, 3, 32, 32), False),
+        (None, False),
+    ],
+)
+def test_batches_that_may_have_the_sequence_first(batch: Any, expected: bool) -> None:
+    assert has_sequence_axes(batch) == expected
 
 
 def test_doubtful_batches_give_way_to_the_models_inputs() -> None:
