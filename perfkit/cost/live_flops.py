@@ -65,6 +65,26 @@ def count_flops(step: Callable[[], object]) -> FlopCount:
     return counter.build_count()
 
 
+def average_counts(weighed: Sequence[tuple[FlopCount, float]]) -> FlopCount:
+    """The mean of counts, each of its weight; with calls that are uncounted in the first."""
+    whole = sum(weight for _, weight in weighed)
+    by_op: dict[str, float] = {}
+    by_operands: dict[tuple[str, str], float] = {}
+    for count, weight in weighed:
+        for name, flops in count.by_op.items():
+            by_op[name] = by_op.get(name, 0.0) + flops * weight / whole
+        for operands, flops in count.matrix_by_operands.items():
+            by_operands[operands] = by_operands.get(operands, 0.0) + flops * weight / whole
+    return FlopCount(
+        matrix=sum(count.matrix * weight for count, weight in weighed) / whole,
+        unmasked=sum(count.unmasked * weight for count, weight in weighed) / whole,
+        total=sum(count.total * weight for count, weight in weighed) / whole,
+        by_op=by_op,
+        matrix_by_operands=by_operands,
+        uncounted=weighed[0][0].uncounted,
+    )
+
+
 class CostingMode(TorchDispatchMode):
     """Costs every op that this thread calls below autograd within the context, and reports it to `called`.
 

@@ -116,6 +116,19 @@ class BatchPool:
         """Give optimizer step `index` the first batch."""
         self._first = index
 
+    def weigh_steps(self, count: int, microbatches: int) -> list[tuple[int, int]]:
+        """The first of the steps from 0 on with batches of the same shapes, each with the number of such steps among
+        `count`."""
+        shapes = [get_shapes(batch) for batch in self._batches]
+        numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
+        kinds = [numbers[shape] for shape in shapes]
+        steps: dict[tuple[int, ...], list[int]] = {}
+        for step in range(count):
+            first = step * microbatches
+            parts = tuple(kinds[(first + offset) % len(kinds)] for offset in range(microbatches))
+            steps.setdefault(parts, []).append(step)
+        return [(alike[0], len(alike)) for alike in steps.values()]
+
     def suspend(self) -> None:
         """All are made."""
 

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from functools import partial
 from statistics import median
 
 import torch
@@ -10,7 +11,7 @@ from perfkit.core.allocations import GRADIENT
 from perfkit.core.note import make_note
 from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype
-from perfkit.cost.live_flops import count_flops
+from perfkit.cost.live_flops import average_counts, count_flops
 from perfkit.devices.accelerator import get_accelerator, is_cuda
 from perfkit.instruments.clock import get_step_times
 from perfkit.instruments.compile_exclusion import has_compiled_modules
@@ -45,6 +46,7 @@ from perfkit.instruments.training.tensors import (
 from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.instruments.warmup import warm_up
 from perfkit.measure.rank.loaded_batches import LoadedBatches
+from perfkit.measure.rank.loaded_data import BatchPool
 from perfkit.measure.rank.session import TrainingSession, compute_mean_losses, keep_moment, keep_peak
 from perfkit.measure.rank.train_step import count_backward_passes, train_step
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE
@@ -293,8 +295,22 @@ def _count_step(session: TrainingSession) -> None:
     if state.workload.step is None and state.own_forward is None:
         session.recorder.add_facts({"backward_passes": float(len(passes))})
     session.next_step = index + state.cycle
+    varies = isinstance(session.data, LoadedBatches) and session.data.varies
+    weighed = [(count, 1)]
+    if isinstance(session.data, BatchPool) and state.cycle == 1:
+        steps = session.data.weigh_steps(session.spec.schedule.timed, session.spec.accumulation)
+        weighed = [(count, steps[0][1])]
+        # All ranks take the same number of steps: one with fewer shapes takes its first again, which does not count.
+        for number in range(1, session.reduce_max(len(steps))):
+            offset, weight = steps[number] if number < len(steps) else (0, 0)
+            run = partial(train_step, state, session.batches(index + offset), session.next_step)
+            weighed.append((count_flops(run), weight))
+            session.next_step += 1
+    count = average_counts(weighed)
     source = "GEMMs, convolutions and attention of one step as run"
-    hardware = Measurement(
+    if len(weighed) > 1:
+        source = f"GEMMs, convolutions and attention of steps as run, mean of {len(weighed)} shapes of batches"
+    hardware: Quantity = Measurement(
         value=count.matrix,
         unit="FLOP",
         how=QuantityOrigin.COUNTED,
@@ -302,6 +318,8 @@ def _count_step(session: TrainingSession) -> None:
     )
     flops = session.recorder.record.flops
     model: Quantity = flops.model if flops else Unknown(reason="the unmodified model was not measured")
+    if varies:
+        hardware = model = Unknown(reason="the batches of the DataLoader differ in shape, and one step was counted")
     computed = group_by_compute_dtype(count.matrix_by_operands, read_product_settings(state.device))
     session.recorder.update(
         flops=Flops(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 
@@ -27,7 +28,7 @@ from perfkit.core.record import (
 )
 from perfkit.core.spec import RunSpec
 from perfkit.core.texts.error_text import format_first_line
-from perfkit.cost.live_flops import count_flops
+from perfkit.cost.live_flops import average_counts, count_flops
 from perfkit.devices.accelerator import get_accelerator, has_own_memory, is_cpu
 from perfkit.instruments.clock import choose_clock
 from perfkit.instruments.environment import add_fp32_settings, read_environment
@@ -114,7 +115,8 @@ def set_up_session(
         )
         batch = move_to_device(first, device)
         try:
-            saved = _measure_reference(spec, state, batch, recorder, parts)
+            shapes = _list_shapes(data, spec)
+            saved = _measure_reference(spec, state, batch, recorder, parts, shapes)
         except _MODEL_ERRORS as error:
             if reason := explain_refusal(error, techniques):
                 raise UnavailableError(reason, id="skip.step") from error
@@ -202,13 +204,27 @@ def _collect_workload_facts(workload: Workload, model: nn.Module) -> WorkloadFac
     )
 
 
+def _list_shapes(data: BatchSource, spec: RunSpec) -> list[tuple[Batch, int]]:
+    """A batch of each shape in the timed steps, with the number of such batches; none where they are loaded."""
+    if not isinstance(data, BatchPool):
+        return []
+    batches = spec.schedule.timed * spec.accumulation
+    return [(next(iter(data.step(index, 1))), count) for index, count in data.weigh_steps(batches, 1)]
+
+
 def _measure_reference(
-    spec: RunSpec, state: TrainState, batch: Batch, recorder: Recorder, parts: float = 1
+    spec: RunSpec,
+    state: TrainState,
+    batch: Batch,
+    recorder: Recorder,
+    parts: float = 1,
+    shapes: Sequence[tuple[Batch, int]] = (),
 ) -> dict[str, int]:
     """Measure facts of the unmodified model, to which MFU and claims refer, and the bytes saved by each block.
 
-    Saved bytes are of one of `parts` parts of the batch, as with the techniques; FLOPs are of the batch. A model that
-    does not fit without a technique, or raises, has no such facts, and is measured with it all the same.
+    Saved bytes are of one of `parts` parts of the batch, as with the techniques; FLOPs are of the batch, or the mean of
+    several `shapes`, each with its weight. A model that does not fit without a technique, or raises, has no such facts,
+    and is measured with it all the same.
     """
     workload, model, device = state.workload, state.model, state.device
 
@@ -220,8 +236,8 @@ def _measure_reference(
     def forward(data: Batch) -> torch.Tensor:
         return state.loss(data) if workload.step is None else run_trial_step(state, data)
 
-    def forward_and_backward() -> None:
-        loss = forward(batch)
+    def forward_and_backward(data: Batch) -> None:
+        loss = forward(data)
         if workload.step is None:
             loss.backward()
 
@@ -236,12 +252,20 @@ def _measure_reference(
             saved = measure_plain_saved_bytes(model, lambda: forward(microbatch), device, workload.blocks(model))
             recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
             recorder.add_facts({"random_forward": float(has_drawn_numbers(generators, device))})
-            count = count_flops(forward_and_backward)
+            several = shapes if len(shapes) > 1 else [(batch, 1)]
+            count = average_counts(
+                [
+                    (count_flops(partial(forward_and_backward, move_to_device(other, device))), weight)
+                    for other, weight in several
+                ]
+            )
         model_flops: Quantity = Measurement(
             value=count.unmasked * spec.accumulation,
             unit="FLOP",
             how=QuantityOrigin.COUNTED,
-            source=f"GEMMs, convolutions and attention of {counted} of the unmodified model" + count.convention,
+            source=f"GEMMs, convolutions and attention of {counted} of the unmodified model"
+            + (f", mean of {len(several)} shapes of batches" if len(several) > 1 else "")
+            + count.convention,
         )
         uncounted = count.uncounted
     except (RuntimeError, MemoryError) as error:

@@ -1,6 +1,7 @@
 """The unmodified model: whether its forward draws random numbers, and where it does not fit in memory."""
 
 import resource
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +12,14 @@ import torch
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown
+from perfkit.core.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown, get_value
 from perfkit.core.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.rank import session_setup
 from perfkit.measure.rank.session import TrainingSession
 from perfkit.measure.rank.session_setup import _measure_reference, _subtract_flops, set_up_session
 from perfkit.techniques.base.state import World
+from perfkit.workloads.workload import Batch
 from tests.unit.techniques.tiny import WORKLOAD, make_batch, new_state
 
 
@@ -62,12 +64,26 @@ def test_what_is_saved_is_of_a_microbatch_and_flops_are_of_the_batch(tmp_path: P
     assert half.flops == whole.flops
 
 
-def reference(model: nn.Module, folder: Path, microbatches: int = 1) -> RankRecord:
+def test_flops_are_the_mean_over_the_shapes_of_batches(tmp_path: Path) -> None:
+    batch = make_batch(torch.Generator().manual_seed(0))
+    half = {name: part[:2] for name, part in batch.items()}
+    alone, mixed = (
+        reference(nn.GELU(), tmp_path, shapes=shapes).flops for shapes in ([(batch, 20)], [(batch, 5), (half, 15)])
+    )
+    assert alone is not None
+    assert mixed is not None
+    assert get_value(mixed.model) == (get_value(alone.model) or 0.0) * (5 + 15 / 2) / 20
+
+
+def reference(
+    model: nn.Module, folder: Path, microbatches: int = 1, shapes: Sequence[tuple[Batch, int]] = ()
+) -> RankRecord:
     recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
     batch = make_batch(torch.Generator().manual_seed(0))
     model = nn.Sequential(nn.Linear(16, 16), model)
     workload = replace(WORKLOAD, blocks=lambda _model: (), build_model=lambda: model)
-    _measure_reference(RunSpec(workload=WorkloadSpec(name="gpt")), new_state(workload), batch, recorder, microbatches)
+    spec = RunSpec(workload=WorkloadSpec(name="gpt"))
+    _measure_reference(spec, new_state(workload), batch, recorder, microbatches, shapes)
     return recorder.record
 
 

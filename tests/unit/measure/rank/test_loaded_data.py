@@ -1,5 +1,6 @@
 """The pool of batches: the same for every variant, whatever came before a pass."""
 
+from collections import Counter
 from dataclasses import replace
 
 import torch
@@ -34,6 +35,23 @@ def test_a_pass_begins_with_the_first_batch_after_any_number_of_steps() -> None:
         pool.rewind(steps_before)
         assert list_lengths(pool, steps_before, 20) == expected
         pool.rewind(0)
+
+
+def test_steps_are_weighed_by_the_shapes_of_their_batches() -> None:
+    pool = make_pool()
+    lengths = list_lengths(pool, 0, 40)
+    weighed = pool.weigh_steps(40, 1)
+    assert {lengths[index]: count for index, count in weighed} == Counter(lengths)
+    pairs = list(zip(lengths[::2], lengths[1::2], strict=True))
+    assert {pairs[index]: count for index, count in pool.weigh_steps(20, 2)} == Counter(pairs)
+    alike = BatchPool(
+        replace(build(), make_loader=None, make_batch=lambda generator: {"x": torch.zeros(2, 3)}),
+        seed=0,
+        ranks=(0,),
+        dtype=torch.float32,
+        pinned=False,
+    )
+    assert alike.weigh_steps(20, 3) == [(0, 20)]
 
 
 def test_microbatches_follow_each_other_from_there() -> None:
