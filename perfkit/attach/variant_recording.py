@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,6 +109,7 @@ class VariantRecording:
         self.waiting: Note | None = None
         self.sampled = False
         self._peak_bytes: dict[str, int] = {}
+        self._traced_shapes: set[int] = set()
         self._window: EnergyWindow | None = None
         self._load_start: LoadReading | None = None
         self.load: MachineLoad | None = None
@@ -155,7 +157,10 @@ class VariantRecording:
                 reason = self.budget.check_progress() if len(walls) < steps else ""
                 if reason:
                     self.ended_early[name] = reason
-                evaluations += self._loop.take().evaluations
+                counts = self._loop.take()
+                evaluations += counts.evaluations
+                if name == "trace":
+                    self._traced_shapes.add(counts.input_shapes)
         finally:
             with self._measure_pause(name):
                 recording.close()
@@ -284,6 +289,15 @@ class VariantRecording:
         )
         return units
 
+    def have_shapes_changed(self) -> bool:
+        """True if no shapes of inputs are those of most timed steps, or a traced step had others: then a count of FLOPs
+        in a few steps is not that of the median one."""
+        counts = Counter(self.series.counts[index].input_shapes for index in self.series.list_training_steps())
+        if not counts:
+            return False
+        ((usual, steps),) = counts.most_common(1)
+        return 2 * steps <= counts.total() or not self._traced_shapes <= {usual}
+
     def _find_compute_dtype(self) -> str:
         """The dtype that autocast used in the last forward pass, else that of most parameters."""
         sizes: dict[torch.dtype, int] = {}
@@ -313,6 +327,7 @@ class VariantRecording:
                 pauses_s=self.pauses_s,
                 peak_bytes=self._peak_bytes,
                 early_end_reasons=self.ended_early,
+                shapes_changed=self.have_shapes_changed(),
             ),
         )
 

@@ -43,6 +43,7 @@ def create_watch(
     units = record.workload.units_per_batch
     triggers = TraceTriggers(wishes.trace_on, session.folder, rank=session.world.rank, world_size=session.world.size)
     peak = find_peak(session, record.compute_dtype, counted)
+    changed = session.main.have_shapes_changed()
     start = LiveStart(
         time_s=time.time(),
         pid=os.getpid(),
@@ -50,7 +51,7 @@ def create_watch(
         name=session.wishes.name,
         device_name=record.environment.device_name,
         unit=record.workload.unit if units else "",
-        flops_per_step=wishes.flops_per_step if counted is None else get_value(counted.total),
+        flops_per_step=get_step_flops(wishes, counted, changed=changed),
         peak_flops=None if peak is None else peak.value,
         peak="" if peak is None else format_peak(peak),
         trace_on=tuple(sorted(wishes.trace_on)),
@@ -67,6 +68,14 @@ def create_watch(
         first_steps=[step_s * 1e9 for step_s in record.samples.device_s or record.samples.wall_s],
     )
     return watch, triggers
+
+
+def get_step_flops(wishes: WatchOptions, counted: StepFlops | None, *, changed: bool) -> float | None:
+    """The FLOPs of a step, as stated or `counted`; None where unknown. Where shapes of inputs have `changed`, those of
+    the counted step are not those of others."""
+    if counted is None:
+        return wishes.flops_per_step
+    return None if changed else get_value(counted.total)
 
 
 def find_peak(session: LoopSession, dtype: str, counted: StepFlops | None) -> MixedPeak[tuple[ComputeUnit, str]] | None:

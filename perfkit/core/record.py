@@ -296,6 +296,7 @@ class AttachedLoop(Struct):
     DataLoaders, empty without one; `repeated_forwards` the forward passes on what is, or may be, a batch already used
     in the same step. Per instrument, `pauses_s` is how long the loop was stopped for it, `peak_bytes` how much it
     raised the process's peak resident set, and `early_end_reasons` why it ended before all its steps.
+    `shapes_changed`: the model's inputs had no shapes in most timed steps that they also had in all traced ones.
     """
 
     step_marker: str
@@ -316,6 +317,7 @@ class AttachedLoop(Struct):
     early_end_reasons: dict[str, str] = {}
     units_source: str = ""
     trigger: str = ""
+    shapes_changed: bool = False
 
 
 class Recompilation(Struct):

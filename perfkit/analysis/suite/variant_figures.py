@@ -170,6 +170,9 @@ def _estimate_throughput(runs: VariantRuns, steps: Sequence[float], why: str) ->
 def _count_flops(runs: VariantRuns, passes: PassResults, why: str) -> Flops:
     """FLOPs of a step over all ranks: counted while they ran, for a loop that perfkit was attached to those traced."""
     if runs.attached:
+        if any(record.attached_loop is not None and record.attached_loop.shapes_changed for record in runs.records):
+            changed = Unknown(reason="inputs change in shape: FLOPs of traced steps are not those of timed ones")
+            return Flops(model=changed, hardware=changed)
         return sum_trace_flops(passes.traces, runs.world_size)
     flops = [record.flops for record in runs.records]
     return Flops(

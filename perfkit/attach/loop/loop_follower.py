@@ -17,6 +17,7 @@ from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop.step_units import (
     explain_doubt,
     find_batch_tensor,
+    find_tensors,
     get_batch_size,
     get_stated_size,
     has_sequence_axes,
@@ -33,7 +34,8 @@ class StepCounts:
     called with in this step before, which counts once; `closures` were more than the first within one step of an
     optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample;
     `batch_doubt` and `input_doubt` say why the first dimension of a batch, or of the model's input, may not be the
-    samples; and `sequence_batches` may have the sequence before the samples."""
+    samples; and `sequence_batches` may have the sequence before the samples. `input_shapes` is equal for steps in which
+    the largest model was called with the same shapes."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -51,6 +53,7 @@ class StepCounts:
     batch_doubt: str = ""
     input_doubt: str = ""
     sequence_batches: int = 0
+    input_shapes: int = 0
 
 
 class LoopFollower:
@@ -229,6 +232,8 @@ class LoopFollower:
         self.counts.forwards += 1
         if self.sizing and module is self.largest:
             self._count_samples(find_batch_tensor((inputs, named)), get_stated_size((inputs, named)))
+            shapes = tuple(tensor.shape for tensor in find_tensors((inputs, named)))
+            self.counts.input_shapes = hash((self.counts.input_shapes, shapes))
             self.counts.input_doubt = self.counts.input_doubt or explain_doubt((inputs, named))
             self.autocast = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
         self.phases.enter("forward")

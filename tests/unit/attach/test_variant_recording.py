@@ -1,6 +1,7 @@
 """What one rank writes of a loop."""
 
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -184,6 +185,30 @@ def test_an_instrument_and_the_times_of_its_steps(watched: Watched) -> None:
     assert (ended, watched.loop.phases.on) == (["ended"], False)
     assert len(watched.recording.instrumented_s["trace"]) == 3
     assert watched.recording.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("timed", "traced", "changed"),
+    [
+        ([7, 7, 7, 7], [7, 7, 7], False),
+        ([7, 7, 3, 7], [7, 7, 7], False),  # a last batch of an epoch that is smaller
+        ([7, 7, 3, 7], [7, 3, 7], True),
+        ([7, 5, 3, 7], [7, 7, 7], True),
+    ],
+)
+def test_inputs_whose_shapes_change_are_told(
+    timed: list[int], traced: list[int], changed: bool, watched: Watched
+) -> None:
+    watched.timed(*(StepCounts(input_shapes=shapes) for shapes in timed))
+    running = watched.recording.run_instrumented("trace", three_steps([]))
+    next(running)
+    for shapes in traced:
+        watched.loop.counts.input_shapes = shapes
+        with suppress(StopIteration):
+            next(running)
+    watched.recording.write_timing("loop", 9, units_per_step=None, unit="samples")
+    watched.recording.close(9, RunStatus.OK)
+    assert watched.record().attached_loop.shapes_changed == changed
 
 
 def test_an_instrument_that_is_closed_in_the_middle(watched: Watched) -> None:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from perfkit.attach.live.step_flops import StepFlops
-from perfkit.attach.watch_setup import find_peak
-from perfkit.core.record import Unknown
+from perfkit.attach.watch_setup import WatchOptions, find_peak, get_step_flops
+from perfkit.core.record import Unknown, make_measurement
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.devices.ceilings.mixed_peak import format_peak
 from tests.fixtures.figures import list_figures
@@ -67,3 +67,14 @@ def test_stated_flops_of_matrix_products_have_the_peak_of_their_dtype() -> None:
 
 def test_without_ceilings_of_the_device_there_is_no_peak() -> None:
     assert find_peak_flops(session(nn.Linear(1, 1), None), "bf16", None) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "stated", "expected"), [(False, None, 799.5), (True, None, None), (True, 5.0, 5.0)]
+)
+def test_flops_of_one_step_are_not_those_of_a_loop_whose_inputs_change_in_shape(
+    changed: bool, stated: float | None, expected: float | None
+) -> None:
+    counted = None if stated else RESNET._replace(total=make_measurement(799.5, "FLOP", "a test"))
+    options = WatchOptions(trace_on=(), on_outlier=None, on_drift=None, flops_per_step=stated)
+    assert get_step_flops(options, counted, changed=changed) == expected

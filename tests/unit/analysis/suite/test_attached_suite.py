@@ -340,3 +340,13 @@ def test_who_waits_for_whom_in_numbers_that_can_be_added_up_by_hand(tmp_path: Pa
     assert late.figures == {"late_s": pytest.approx(0.0003), "compute_s": pytest.approx(0.00055)}
     assert "30.0 %" in late.evidence
     assert told(analysis, "comm.exposed").gain_s == pytest.approx(0.0004 / 2)
+
+
+def test_flops_of_traced_steps_are_not_those_of_steps_with_inputs_of_other_shapes(tmp_path: Path) -> None:
+    changing = AttachedLoop(step_marker="the steps of SGD", shapes_changed=True)
+    analysis = write(tmp_path, {"train": [loop_record(attached_loop=changing)]})
+    (train,) = analysis.variants
+    assert isinstance(train.model_flops, Unknown)
+    assert isinstance(train.hardware_flops, Unknown)
+    assert isinstance(train.mfu, Unknown)
+    assert "shape" in train.mfu.reason

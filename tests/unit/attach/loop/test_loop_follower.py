@@ -212,12 +212,25 @@ def test_an_evaluation_told_by_hand() -> None:
     assert told.loop.take().evaluations == 1
 
 
+def test_steps_with_inputs_of_equal_shapes_are_told_from_others() -> None:
+    shapes = []
+    for inputs in ([(8, 5), (8, 5)], [(8, 5), (8, 5)], [(8, 5)], [(8, 5), (8, 6)]):
+        told = Told()
+        for shape in inputs:
+            told.forward(torch.zeros(shape))
+        shapes.append(told.loop.take().input_shapes)
+    assert shapes[0] == shapes[1]
+    assert len(set(shapes)) == 3
+
+
 def test_waiting_for_data_and_samples_are_counted() -> None:
     told = Told()
     told.fetch((torch.zeros(8, 2), torch.zeros(8)), wait=5)
     told.fetch({"ids": torch.zeros(3, 2)}, wait=7)
     told.forward(torch.zeros(11, 2))
     counts = told.loop.take()
+    assert counts.input_shapes
+    counts.input_shapes = 0
     assert counts == StepCounts(forwards=1, fetches=2, data_wait_ns=12, fetched=11, given=11, sequence_batches=1)
     assert told.loop.take() == StepCounts()
     assert told.loop.fetches
