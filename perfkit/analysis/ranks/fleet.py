@@ -31,7 +31,7 @@ from perfkit.analysis.ranks.skew import (
     sum_margins,
     sum_saved_waits,
 )
-from perfkit.analysis.ranks.slots import CollectiveRows
+from perfkit.analysis.ranks.slots import CollectiveRows, Source
 from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
 from perfkit.analysis.ranks.straggler import find_late_ranks, find_straggler
 from perfkit.analysis.ranks.timings import build_timings
@@ -139,7 +139,8 @@ class FleetReducer:
         unlike = {number for member in members for number in member.unlike}
         matched = _exclude_unlike_steps(matched, unlike) if any(member.steps for member in members) else matched
         parts = max(1, len(np.unique(matched.step[matched.counted])))
-        arrivals, arrived = source, matched
+        arrivals: Source = source
+        arrived = matched
         if owners[0] and len(set(owners)) == 1:
             arrivals = make_common_ends(source, len(chosen), slots)
             compared = reduce_collectives(arrivals, len(chosen), slots, clocks)

@@ -60,7 +60,7 @@ def collect_compile_notes() -> dict[str, str]:
     counters = torch._dynamo.utils.counters
     breaks = counters["graph_break"]
     metrics = torch._dynamo.utils.get_compilation_metrics()
-    recompiles = [entry.recompile_reason for entry in metrics if _is_recompilation(entry)]
+    recompiles = [entry.recompile_reason or "" for entry in metrics if _is_recompilation(entry)]
     skipped = [entry.cudagraph_skip_reason for entry in metrics if entry.cudagraph_skip_reason]
     notes = {
         "graphs": "" if counters["stats"]["unique_graphs"] else _explain_missing_graph(),
@@ -84,9 +84,9 @@ def collect_recompilations() -> tuple[Recompilation, ...]:
             continue
         code = entry.compile_id.rpartition("/")[0]
         if entry.co_name:
-            functions[code] = f"{entry.co_name} ({Path(entry.co_filename).name}:{entry.co_firstlineno})"
+            functions[code] = f"{entry.co_name} ({Path(entry.co_filename or '').name}:{entry.co_firstlineno})"
         if _is_recompilation(entry):
-            guard = _describe_guard(entry.recompile_reason)
+            guard = _describe_guard(entry.recompile_reason or "")
             remade.setdefault((code, _VALUES.split(guard)[0]), []).append(entry)
         elif entry.recompile_reason:
             limited.add(code)
