@@ -94,7 +94,7 @@ def collect_recompilations() -> tuple[Recompilation, ...]:
             backward_s[entry.compile_id] = backward_s.get(entry.compile_id, 0.0) + (entry.duration_us or 0) / 1e6
     rows = [
         Recompilation(
-            function=functions[code],
+            function=functions.get(code, "unknown function"),
             guard=_describe_guard(entries[-1].recompile_reason),
             count=len(entries),
             seconds=sum((each.duration_us or 0) / 1e6 + backward_s.get(each.compile_id, 0.0) for each in entries),
