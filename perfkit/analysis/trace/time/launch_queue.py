@@ -203,18 +203,29 @@ def find_runtime_calls(trace: Trace, windows: StepWindows, fits: Callable[[str],
 
 
 def _sum_synchronization(ops: Ops, windows: StepWindows) -> tuple[int, int]:
-    """The calls that made the CPU wait for the device, and their nanoseconds; nested ones count once."""
+    """The calls that made the CPU wait for the device, and their nanoseconds; nested ones count once.
+
+    An op waits in its call of the runtime, which is as long as the wait: it counts itself only without one.
+    """
     trace = ops.trace
     # On CPU tensors these ops do not wait: they count only where they started device work.
     rows = np.flatnonzero(np.bincount(ops.kernel_op[ops.kernel_op != NONE], minlength=1))
     waiting = ops.event[rows[mark_named(trace, ops.event[rows], _SYNCHRONISING_OPS.__contains__)]]
     waiting = waiting[windows.find_windows(trace.start_ns[waiting]) != NONE]
-    events = np.union1d(find_runtime_calls(trace, windows, is_synchronizing), waiting)
+    events = find_runtime_calls(trace, windows, is_synchronizing)
     calls = waited = 0
-    for thread in np.unique(trace.thread[events]).tolist():
-        mine = events[trace.thread[events] == thread]
-        until = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(trace.end_ns[mine])[:-1])
-        outermost = mine[trace.start_ns[mine] >= until]
-        calls += len(outermost)
-        waited += int((trace.end_ns[outermost] - trace.start_ns[outermost]).sum())
+    for thread in np.union1d(trace.thread[events], trace.thread[waiting]).tolist():
+        mine = _select_outermost(trace, events[trace.thread[events] == thread])
+        alone = _select_outermost(trace, waiting[trace.thread[waiting] == thread])
+        following = np.searchsorted(trace.start_ns[mine], trace.start_ns[alone])
+        alone = alone[np.append(trace.start_ns[mine], np.iinfo(np.int64).max)[following] >= trace.end_ns[alone]]
+        calls += len(mine) + len(alone)
+        waited += int(sum((trace.end_ns[each] - trace.start_ns[each]).sum() for each in (mine, alone)))
     return calls, waited
+
+
+def _select_outermost(trace: Trace, events: Ints) -> Ints:
+    """The events, of one thread in the order of time, that lie in no other of them."""
+    until = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(trace.end_ns[events])[:-1])
+    outermost: Ints = events[trace.start_ns[events] >= until[: len(events)]]
+    return outermost
