@@ -12,6 +12,8 @@ from perfkit.trace.memory.consistency import describe_inconsistencies
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.ops.ops import Ops
 
+_CPU_ONLY = "the CPU's memory only"
+
 
 def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[Note, ...]]:
     """The account of the fullest GPU, of the CPU where no GPU's memory was recorded, None where none was; and remarks.
@@ -26,7 +28,10 @@ def summarize_memory(ops: Ops) -> tuple[MemoryAccount | None, tuple[Note, ...]]:
     if not accounts:
         return None, ()
     shown = find_fullest(accounts)
-    return shown, (*_list_other_devices(accounts, shown), *describe_inconsistencies(ops.trace.memory))
+    others = _list_other_devices(accounts, shown)
+    if is_cpu(shown.device) and ops.trace.has_device_events:
+        shown = replace(shown, source=f"{_CPU_ONLY}: {shown.source}")
+    return shown, (*others, *describe_inconsistencies(ops.trace.memory))
 
 
 def find_fullest(accounts: Sequence[MemoryAccount]) -> MemoryAccount:

@@ -51,6 +51,7 @@ def test_the_cpu_is_shown_where_no_gpu_was_recorded(tmp_path: Path) -> None:
     found = analysed(tmp_path, memory(11, 1, 128, total=128), memory(20, 1, -128, total=64))
     assert found.memory is not None
     assert (found.memory.device, found.memory.peak_bytes) == ("cpu", 128)
+    assert found.memory.source.startswith("the CPU's memory only")
     assert found.memory.largest_blocks[0].shape == "[8, 4]"
     assert "memory.missing_events" in [note.id for note in found.notes]
 
