@@ -112,10 +112,16 @@ def _select_gaps(view: TraceView, *causes: str) -> list[GapRow]:
 
 
 def _describe_launches(launches: Launches) -> str:
-    parts = [f"{format_count(launches.kernels)} kernel{'' if launches.kernels == 1 else 's'}"]
+    parts = [_format_kernels(launches)]
     if launches.delay_s is not None:
         parts.append(f"median launch delay {format_seconds(launches.delay_s)}")
     return ", ".join(parts)
+
+
+def _format_kernels(launches: Launches) -> str:
+    """The kernels per step; where many were lost, those that are left."""
+    recorded = "recorded " if launches.idle_bound else ""
+    return f"{format_count(launches.kernels)} {recorded}kernel{'' if launches.kernels == 1 else 's'}"
 
 
 def find_synchronization(view: TraceView) -> Iterator[RuleResult]:
@@ -248,8 +254,7 @@ def find_short_kernels(view: TraceView) -> Iterator[RuleResult]:
         "launch.short_kernels",
         f"{format_count(launches.short_kernels)} kernels under {launches.short_below_s * 1e6:g} us",
         f"{view.show_time(took)} with launch cost: {format_seconds(launches.short_s)} running, "
-        f"{format_seconds(launches.short_gap_s)} idle before them; {format_count(launches.kernels)} kernels in "
-        "all",
+        f"{format_seconds(launches.short_gap_s)} idle before them; {_format_kernels(launches)} in all",
         view.advise(SHORT_KERNELS),
         won,
         basis=f"at most {launches.short_below_s * 1e6:g} us of launch cost per kernel; the CPU causes the rest of the "

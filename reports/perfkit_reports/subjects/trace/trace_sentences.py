@@ -64,10 +64,11 @@ def describe_launches(trace: RankTrace) -> list[str]:
         depth = "0" if launched.queue_depth < 1 else format_count(launched.queue_depth)
         lines.append(f"Kernels queued at kernel start: median {depth}.")
     if launched.short_kernels > 0:
+        recorded = "recorded " if launched.idle_bound else ""
         lines.append(
             f"Kernels under {launched.short_below_s * 1e6:g} us: {format_count(launched.short_kernels)} of "
-            f"{format_count(launched.kernels)} {whole}, running {units.format_seconds(launched.short_s)}, device idle "
-            f"{units.format_seconds(launched.short_gap_s)} before them."
+            f"{format_count(launched.kernels)} {recorded}{whole}, running {units.format_seconds(launched.short_s)}, "
+            f"device idle {units.format_seconds(launched.short_gap_s)} before them."
         )
     if launched.sync_calls > 0:
         lines.append(

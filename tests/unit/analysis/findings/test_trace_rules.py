@@ -861,10 +861,13 @@ def test_one_in_a_thousand_is_no_finding(few: LostKernels | None) -> None:
 def test_gains_in_kernels_are_at_least_and_in_idle_time_at_most_where_kernels_were_lost() -> None:
     rows = (mm("fp32"),)
     for count, bound in ((0, AT_MOST), (400, AT_LEAST)):
-        found = told(rank_trace(ops=rows, launches=launches(starved_s=0.3), lost_kernels=lost(count)))
+        few = launches(starved_s=0.3, kernels=18.0, idle_bound=AT_MOST if count else "")
+        found = told(rank_trace(ops=rows, launches=few, lost_kernels=lost(count)))
         gains = {finding.id: finding.gain_bound for finding in found if finding.gain_s is not None}
         assert set(gains.values()) == {AT_MOST, bound}
         assert gains["launch.cpu_bound"] == AT_MOST
+        (late,) = (finding for finding in found if finding.id == "launch.cpu_bound")
+        assert ("18 recorded kernels" in late.evidence) == (count > 0)
 
 
 def test_functions_that_a_trace_names_are_told_of_late_launches_and_of_waits() -> None:
