@@ -41,7 +41,7 @@ def _list_combined_gains(traces: Sequence[RankTrace], titles: Mapping[str, str])
         name = f", {trace.label}" if len(traces) > 1 else ""
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))
         yield (
-            f"All {fixes} fixes combined (simulated){name}: "
+            f"All {fixes} simulated fixes combined{name}: "
             f"{units.format_seconds(gains.step_s)} → {after} {'per step' if trace.steps else 'in total'}"
             f"{_explain_combined_gain(gains, gains.together_s, titles)}."
         )
