@@ -80,9 +80,13 @@ class RankSummary(NamedTuple):
 
 
 class _ReadFile(NamedTuple):
-    """The ops of a file, with the ceilings of each device and of the critical one."""
+    """The ops of a file, with those of its captures, and the ceilings of each device and of the critical one.
+
+    `events` are the file's own.
+    """
 
     ops: Ops
+    events: int
     graphs: tuple[ReplayedGraph, ...]
     notes: tuple[Note, ...]
     by_device: list[DeviceCeilings]
@@ -105,7 +109,7 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
     memory, remarks = summarize_memory(read.ops)
     rank = replace(
         whole.rank_trace,
-        file_info=replace(whole.rank_trace.file_info, events=len(read.ops.trace)),
+        file_info=replace(whole.rank_trace.file_info, events=read.events),
         device_basis=read.critical.basis,
         memory=memory,
         graphs=read.graphs,
@@ -149,6 +153,7 @@ def _read_file(job: TraceJob) -> _ReadFile:
     known = {device: resolve_trace_ceilings(device, job.device) for device in devices}
     return _ReadFile(
         ops,
+        len(trace),
         graphs,
         join_notes,
         [known[device].ceilings for device in devices],

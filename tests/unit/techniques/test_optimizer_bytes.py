@@ -122,14 +122,14 @@ def paged(use: str) -> TrainState:
 def test_moments_that_are_paged_are_not_on_the_device_but_their_scales_are() -> None:
     pytest.importorskip("bitsandbytes")
     state = paged("paged_adamw8bit")
-    (_, claim) = Optim(use="paged_adamw8bit").claims(state)
+    claim = Optim(use="paged_adamw8bit").claims(state)[1]
     assert claim.value == 2 * 4 * LARGE / 256
 
 
 def test_without_a_gpu_it_acts_like_the_plain_one_which_its_claim_finds_out_and_is_refused() -> None:
     pytest.importorskip("bitsandbytes")
     state = paged("paged_adamw8bit")
-    (_, claim) = Optim(use="paged_adamw8bit").claims(state)
+    claim = Optim(use="paged_adamw8bit").claims(state)[1]
     assert state_bytes(state) == state_bytes(paged("adamw8bit")) > 60 * claim.value
     assert " cpu " in (explain_inability(Optim(use="paged_adamw8bit"), HOST) or "")
     assert classify_inability(Optim(use="paged_adamw8bit")) == "skip.device"

@@ -20,7 +20,7 @@ from perfkit.instruments.facts.live_bytes import measure_live_bytes, sum_declare
 from perfkit.instruments.facts.training_norms import watch_gradient_norm
 from perfkit.instruments.facts.zero_weights import measure_zero_weight_share
 from perfkit.instruments.training.live_objects import find_instances
-from perfkit.instruments.training.tensors import has_storage
+from perfkit.instruments.training.tensors import get_address, has_storage
 from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.base.compile_facts import collect_compile_facts
 from perfkit.techniques.base.state import TrainState
@@ -38,7 +38,8 @@ def run(variant: str, sabotage: Sabotage | None, workload: Workload) -> tuple[Ra
     """The record of a variant, with the facts that its claims name."""
     gc.collect()
     before = find_instances(torch.Tensor)  # kept, so that no new storage has an address of theirs
-    earlier = frozenset(tensor.untyped_storage().data_ptr() for tensor in before if has_storage(tensor))
+    plain = (tensor for tensor in before if type(tensor) in (torch.Tensor, nn.Parameter) and has_storage(tensor))
+    earlier = frozenset(get_address(tensor.untyped_storage()) for tensor in plain)
     state = new_state(workload)
     reference = reference_facts(state)
     made = applied(variant, state)

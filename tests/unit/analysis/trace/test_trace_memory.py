@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.pipeline import trace_analysis
+from perfkit.analysis.pipeline import trace_results
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.trace.trace_memory import shorten_account
 from tests.fixtures.traces import Event, kernel, launch, mark, memory, op, out_of_memory, write_trace
@@ -68,8 +68,8 @@ def test_a_request_that_failed_is_a_finding_and_its_rank_comes_before_fuller_one
 
 
 def test_of_many_ranks_the_balance_is_kept_and_the_rest_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_analysis, "WHOLE_RANKS", 1)
-    monkeypatch.setattr(trace_analysis, "ROWS_OF_OTHER_RANKS", 1)
+    monkeypatch.setattr(trace_results, "WHOLE_RANKS", 1)
+    monkeypatch.setattr(trace_results, "ROWS_OF_OTHER_RANKS", 1)
     events = step(
         op("aten::add", 40, 10, [[8, 4]]),
         memory(11, 1, 128, total=128),
