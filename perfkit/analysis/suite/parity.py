@@ -103,7 +103,8 @@ def check_parity(
     predictable = _count_predictable_steps(baseline)
     if predictable is not None and predictable < steps:
         steps = predictable
-        basis += f"; compared over {steps} steps: beyond, rounding alone changes the baseline by more than 1e-6"
+        compared = "1 step" if steps == 1 else f"{steps} steps"
+        basis += f"; compared over {compared}: beyond, rounding alone changes the baseline by more than 1e-6"
     worst = 0.0
     for index, (ours, theirs) in enumerate(zip(losses[:steps], baseline.losses[:steps], strict=True)):
         if not _is_finite(theirs):

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import torch
+
 from perfkit.core.allocations import (
     AUTOCAST,
     GRADIENT,
@@ -28,6 +30,8 @@ UNSHARDING = FSDP + "all_gather_copy_out"
 
 _BACKWARD = PHASES.index("backward")
 _CASTS = frozenset({"aten::_to_copy", "aten::to"})
+# Autocast computes in no other dtypes: a copy of a weight in fp64, for a determinant, is the model's own.
+_AUTOCAST_DTYPES = frozenset({torch.bfloat16, torch.float16, torch.float32})
 # Lines of perfkit's own offloading, except `paged_optimizer.py`, which calls an optimizer that allocates memory.
 _PAGERS = ("activations/paging.py", "activations/paged_tensors.py", "activations/paged_activations.py")
 
@@ -166,7 +170,7 @@ def _build_label(
         module = module or calls[allocation.sequence].module
         line = forwards[allocation.sequence].line or line
     category = "" if owner is None else owner.category
-    if not category and allocation.op in _CASTS and allocation.inputs and allocation.inputs[0] in parameters:
+    if not category and _is_autocast_copy(allocation, whole, parameters):
         category = AUTOCAST
     if not category and allocation.line.startswith(_PAGERS):
         category = OFFLOAD
@@ -179,6 +183,11 @@ def _build_label(
         category=category,
         bytes=0 if whole is None else _compute_bytes(whole),
     )
+
+
+def _is_autocast_copy(allocation: ProfiledAllocation, whole: TensorUse | None, parameters: set[int]) -> bool:
+    cast = allocation.op in _CASTS and bool(allocation.inputs) and allocation.inputs[0] in parameters
+    return cast and (whole is None or whole.dtype in _AUTOCAST_DTYPES)
 
 
 def _is_owned(use: TensorUse, owners: Mapping[int, TensorOwner], category: str) -> bool:

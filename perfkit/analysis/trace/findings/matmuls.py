@@ -161,7 +161,7 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
             rows.append(row)
             odd.update(dict.fromkeys(sorted(dims)))
     took = sum_seconds(rows)
-    if view.get_share(took) < NOTABLE:
+    if is_cpu(view.trace.device) or view.get_share(took) < NOTABLE:  # a CPU has no tensor cores
         return
     multiple = max(_MULTIPLES[row.dtype] for row in rows)
     padded = ", ".join(f"{size} to {-(-size // multiple) * multiple}" for size in list(odd)[:4])
@@ -198,7 +198,7 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     if not scores or view.get_share(took) < NOTABLE:
         return
-    sizes = ", ".join(f"{dims[0]} x {dims[1]}" for _, dims in sorted(scores)[:3])
+    sizes = ", ".join(f"{queries} x {keys}" for queries, keys in sorted({dims for _, dims in scores})[:3])
     yield view.build_gain(
         "attention.unfused",
         "Attention is not fused",

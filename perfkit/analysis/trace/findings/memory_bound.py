@@ -35,6 +35,7 @@ from perfkit.cost.op_class import classify_op
 from perfkit.devices.accelerator import is_cpu
 
 _OPTIMIZER = "optimizer"
+_LIMITS = ("aten::_foreach_clamp_min_", "aten::_foreach_clamp_max_")
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
 _SOFTMAX_PARTS = ("aten::exp", "aten::sum", "aten::div", "aten::sub", "aten::amax", "aten::max", "aten::logsumexp")
 _FLOATS = frozenset(("fp64", "fp32", "fp16", "bf16"))
@@ -73,7 +74,10 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
 
 
 def _is_clipping(row: OpRow) -> bool:
-    """True if gradients are scaled by a 0-dim tensor, as in clip_grad_norm_, which is not part of an update."""
+    """True if gradients are scaled by a 0-dim tensor, as in clip_grad_norm_, or limited before the update, as in
+    clip_grad_value_; neither is part of an update."""
+    if row.name in _LIMITS:
+        return row.phase != _OPTIMIZER
     tensors = parse_shapes(row)
     return row.name == "aten::_foreach_mul_" and bool(tensors) and not tensors[-1].dims
 

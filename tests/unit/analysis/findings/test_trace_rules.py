@@ -198,6 +198,12 @@ def test_the_number_of_rows_of_the_first_operand_may_be_odd() -> None:
     assert of(ops(mm("bf16", shapes="bf16[128,769] bf16[769,512]", attainable_s=0.1)), "gemm.unaligned") is not None
 
 
+def test_dims_of_a_cpu_need_no_multiple() -> None:
+    trace = ops(mm("bf16", shapes="bf16[96,768] bf16[768,1001]", attainable_s=0.1))
+    assert of(trace, "gemm.unaligned") is not None
+    assert of(msgspec.structs.replace(trace, device="cpu"), "gemm.unaligned") is None
+
+
 def test_eight_bit_dims_must_be_multiples_of_sixteen() -> None:
     shapes = "fp8_e4m3[1024,768] fp8_e4m3[768,1000]"
     assert of(ops(mm("fp8_e4m3", shapes=shapes, attainable_s=0.1)), "gemm.unaligned") is not None
@@ -304,6 +310,16 @@ def test_clipping_is_not_the_optimizer() -> None:
     assert finding is not None
     assert finding.figures == {"time_s": pytest.approx(0.2), "calls": 2}
     assert finding.ops == ("aten::mul_", "aten::add_")
+
+
+def test_gradients_limited_before_the_update_are_not_the_optimizer() -> None:
+    """clip_grad_value_ runs foreach ops before an update per parameter; Adafactor's own are part of its update."""
+    updates = [row(f"aten::{name}_", 0.1, phase="optimizer", shapes="fp32[24,40]") for name in ("lerp", "addcdiv")]
+    for phase, calls in (("backward", 2), ("optimizer", 4)):
+        limits = [row(f"aten::_foreach_clamp_{end}_", 0.05, phase=phase) for end in ("min", "max")]
+        finding = of(ops(*limits, *updates), "optimizer.unfused")
+        assert finding is not None
+        assert finding.figures["calls"] == calls
 
 
 def pointwise(name: str, seconds: float, **fields: Any) -> Any:

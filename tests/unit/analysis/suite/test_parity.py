@@ -126,6 +126,7 @@ def test_the_first_step_always_counts() -> None:
     wild = record(losses=(3.0, 2.0, 1.0), perturbed_losses=(3.1, None, 1.4))
     result = check_parity(record(losses=(3.3, 2.0, 1.0), parity=RULE), spec("amp"), wild, spec())
     assert (result.verdict, result.steps) == ("differs", 1)
+    assert "over 1 step:" in result.basis
 
 
 def test_compiled_code_is_compared_by_what_it_does_with_the_random_numbers_of_eager_code() -> None:

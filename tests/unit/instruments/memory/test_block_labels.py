@@ -99,6 +99,14 @@ def test_a_cast_of_a_parameter_is_autocasts_copy() -> None:
     assert [label.category for label in found] == [AUTOCAST, "", "", ""]
 
 
+def test_a_copy_of_a_parameter_in_fp64_is_the_models_own() -> None:
+    """`torch.slogdet(weight.double())` of a normalizing flow, without autocast."""
+    for dtype, category in ((torch.float64, ""), (torch.bfloat16, AUTOCAST)):
+        copy = made(10, 1, 3 * dtype.itemsize, "aten::_to_copy", inputs=(500,))
+        found = told([copy], [use(5, 500, WEIGHT, 3), use(12, 1, 6, 3, dtype=dtype)])
+        assert [label.category for label in found] == [category]
+
+
 def test_a_cast_of_a_parameter_that_was_gathered_is_autocasts_copy() -> None:
     events = [made(10, 500, 8, "aten::split"), made(20, 1, 4, "aten::_to_copy", inputs=(500,))]
     places = [at("forward", sharding="FSDP::all_gather_copy_out (h)"), at("forward", module="h")]

@@ -29,7 +29,7 @@ FP32 = FindingKind(
 UNALIGNED = FindingKind(
     "gemm.unaligned",
     GAIN,
-    f"GEMMs in 16 (8) bits below {_ROOF} of their roof, with contiguous dims that are not multiples of 8 (16), take "
+    f"On a GPU, GEMMs in 16 (8) bits below {_ROOF} of their roof, with contiguous dims that are not multiples of 8 (16), take "
     f"{_LEAST} of the step.",
     "Pad the vocabulary, the head size or the hidden size to that multiple.",
     _ABOVE_ROOF,
