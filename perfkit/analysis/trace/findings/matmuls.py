@@ -52,6 +52,8 @@ _FELL_BACK = (
     "or head size."
 )
 
+_BACKWARD = "backward"
+
 # Tensor cores work on 16 bytes of a row at a time: NVIDIA, "Matrix Multiplication Background User's Guide", table 1.
 _MULTIPLES = {"fp16": 8, "bf16": 8, "fp8": 16, "fp8_e4m3": 16, "fp8_e5m2": 16, "int8": 16}
 
@@ -181,9 +183,8 @@ def find_unaligned_dims(view: TraceView) -> Iterator[RuleResult]:
 
 def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
     """Softmax between two products: the score matrix is written and read by each op."""
-    products = {
-        (s.numel, s.dims[-2:]) for row in view.select_ops(OpClass.MATMUL) for s in parse_shapes(row) if len(s.dims) >= 3
-    }
+    # A backward product has the size of the scores wherever a weighted sum follows a softmax, as in graph attention.
+    products = set().union(*(_list_results(row) for row in view.select_ops(OpClass.MATMUL) if row.phase != _BACKWARD))
     scores = {
         (first.numel, first.dims[-2:])
         for row in view.select_ops(OpClass.SOFTMAX)
@@ -210,6 +211,15 @@ def find_unfused_attention(view: TraceView) -> Iterator[RuleResult]:
         change=remove_rows(rows, joins=True),
         figures={"time_s": took},
     )
+
+
+def _list_results(row: OpRow) -> set[tuple[int, tuple[int, ...]]]:
+    """Number of values and last two dims of the result of a batched product; empty for others."""
+    operands = [shape for shape in parse_shapes(row) if len(shape.dims) >= 3][-2:]
+    if len(operands) < 2:
+        return set()
+    (*_, length, depth), width = operands[0].dims, operands[1].dims[-1]
+    return {(operands[0].numel // depth * width, (length, width))} if depth else set()
 
 
 def find_convolution_transposes(view: TraceView) -> Iterator[RuleResult]:

@@ -56,7 +56,7 @@ TRACES = {
     "attention.low_efficiency": rank_trace(attentions=(attention(0.271),)),
     "attention.unfused": rank_trace(
         ops=(
-            row("aten::bmm", 0.3, shapes="bf16[32,128,128] bf16[32,128,64]", dtype="bf16", attainable_s=0.3),
+            row("aten::bmm", 0.3, shapes="bf16[32,128,64] bf16[32,64,128]", dtype="bf16", attainable_s=0.3),
             row("aten::_softmax", 0.213, shapes=SCORES),
         )
     ),

@@ -35,7 +35,7 @@ from tests.fixtures.rank_traces import (
 KNOWN = ceilings()
 IDS = {kind.id for subject in SUBJECTS for kind in subject.kinds}
 SCORES = "bf16[4,8,128,128]"
-FLAT_SCORES = "bf16[32,128,128] bf16[32,128,64]"
+KEYS = "bf16[32,128,64] bf16[32,64,128]"
 
 
 def told(trace: RankTrace, known: Any = KNOWN) -> list[Finding]:
@@ -198,6 +198,31 @@ def test_the_number_of_rows_of_the_first_operand_may_be_odd() -> None:
     assert of(ops(mm("bf16", shapes="bf16[128,769] bf16[769,512]", attainable_s=0.1)), "gemm.unaligned") is not None
 
 
+def test_a_weighted_sum_after_a_softmax_is_no_attention_without_a_product_of_queries_and_keys() -> None:
+    """Graph attention adds a score of each node to one of each neighbor."""
+    parts = row("aten::bmm", 0.1, shapes="fp32[6,48,32] fp32[6,32,1]")
+    weighted = row("aten::bmm", 0.1, shapes="fp32[6,48,48] fp32[6,48,32]")
+    gradient = row("aten::bmm", 0.1, phase="backward", shapes="fp32[6,48,32] fp32[6,32,48]")
+    softmax = row("aten::_softmax", 0.2, shapes="fp32[6,48,48]")
+    assert of(ops(parts, weighted, gradient, softmax), "attention.unfused") is None
+    keys = msgspec.structs.replace(gradient, phase="forward")
+    assert of(ops(keys, weighted, softmax), "attention.unfused") is not None
+
+
+def test_a_size_of_scores_is_named_once() -> None:
+    """Layers with 2 and with 6 heads."""
+    layers = [
+        (
+            row("aten::bmm", 0.1, shapes=f"fp32[{heads},48,32] fp32[{heads},32,48]"),
+            row("aten::_softmax", 0.1, shapes=f"fp32[1,{heads},48,48]"),
+        )
+        for heads in (2, 6)
+    ]
+    finding = of(ops(*layers[0], *layers[1]), "attention.unfused")
+    assert finding is not None
+    assert finding.evidence.count("48 x 48") == 1
+
+
 def test_dims_of_a_cpu_need_no_multiple() -> None:
     trace = ops(mm("bf16", shapes="bf16[96,768] bf16[768,1001]", attainable_s=0.1))
     assert of(trace, "gemm.unaligned") is not None
@@ -210,7 +235,7 @@ def test_eight_bit_dims_must_be_multiples_of_sixteen() -> None:
 
 
 def test_attention_written_out() -> None:
-    products = row("aten::bmm", 0.3, shapes=FLAT_SCORES, dtype="bf16", attainable_s=0.3)
+    products = row("aten::bmm", 0.3, shapes=KEYS, dtype="bf16", attainable_s=0.3)
     softmax = row("aten::_softmax", 0.2, shapes=SCORES)
     dropout = row("aten::native_dropout", 0.1, shapes=SCORES)
     other = row("aten::gelu", 0.1, shapes="bf16[4,128,2048]")

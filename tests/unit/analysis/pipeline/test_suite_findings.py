@@ -315,7 +315,7 @@ def traced(**traces: RankTrace) -> dict[str, PassResults]:
 
 
 SOFTMAX = row("aten::_softmax", 0.2, shapes="bf16[4,8,128,128]")
-SCORES = row("aten::bmm", 0.1, shapes="bf16[32,128,128] bf16[32,128,64]", dtype="bf16", bound="compute")
+SCORES = row("aten::bmm", 0.1, shapes="bf16[32,128,64] bf16[32,64,128]", dtype="bf16", bound="compute")
 STATES = tuple(row(f"aten::{name}_", 0.15, phase="optimizer", attainable_s=0.05) for name in ("lerp", "addcmul"))
 
 

@@ -29,8 +29,8 @@ FP32 = FindingKind(
 UNALIGNED = FindingKind(
     "gemm.unaligned",
     GAIN,
-    f"On a GPU, GEMMs in 16 (8) bits below {_ROOF} of their roof, with contiguous dims that are not multiples of 8 (16), take "
-    f"{_LEAST} of the step.",
+    f"On a GPU, GEMMs in 16 (8) bits below {_ROOF} of their roof, with contiguous dims that are not multiples of 8 "
+    f"(16), take {_LEAST} of the step.",
     "Pad the vocabulary, the head size or the hidden size to that multiple.",
     _ABOVE_ROOF,
 )
@@ -48,7 +48,7 @@ LOW_EFFICIENCY = FindingKind(
 UNFUSED_ATTENTION = FindingKind(
     "attention.unfused",
     GAIN,
-    f"A GEMM and softmax share a tensor of three or more dims, and ops on such tensors take {_LEAST} of the step.",
+    f"A softmax takes the size of a batched GEMM's result, and ops on such tensors take {_LEAST} of the step.",
     "Call `F.scaled_dot_product_attention`.",
     "The time of all ops on score matrices except the GEMMs.",
 )
