@@ -10,6 +10,8 @@ from perfkit.core.record import Measurement, RunStatus
 from perfkit_reports.subjects.suite import suite_cells
 from perfkit_reports.wording import format_sentence
 
+_SAME_MEMORY = 0.01  # peaks that differ by less count as the same
+
 
 def find_fastest(analysis: Analysis) -> Variant | None:
     """The variant with the largest proven speed-up, or None."""
@@ -18,7 +20,7 @@ def find_fastest(analysis: Analysis) -> Variant | None:
 
 
 def find_leanest(analysis: Analysis) -> Variant | None:
-    """The variant with the smallest peak below its baseline's, or None."""
+    """The variant with the smallest peak, if it saves memory of its baseline; else None."""
     leaner = [
         variant
         for variant in analysis.variants
@@ -27,7 +29,7 @@ def find_leanest(analysis: Analysis) -> Variant | None:
         and not variant.comparison_unit
         and _is_sound(variant)
         and variant.memory_ratio is not None
-        and variant.memory_ratio < 1
+        and variant.memory_ratio <= 1 - _SAME_MEMORY
     ]
     return min(leaner, key=lambda variant: variant.memory_ratio or 0.0, default=None)
 
@@ -157,6 +159,6 @@ def _describe_memory(variant: Variant, lead: str = " with ") -> str:
     if ratio is None or not isinstance(variant.peak_allocated, Measurement):
         return ""
     per = f" per {variant.comparison_unit}" if variant.comparison_unit else ""
-    if abs(ratio - 1) < 0.01:
+    if abs(ratio - 1) < _SAME_MEMORY:
         return f"{lead}the same peak memory{per}"
     return f"{lead}{units.format_percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory{per}"

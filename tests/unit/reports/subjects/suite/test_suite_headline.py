@@ -14,6 +14,14 @@ def test_the_fastest_sound_variant_wins(realistic: Analysis) -> None:
     assert list_figures(suite_headline.build_headline(realistic)) == ["1.62×", "26 %"]
 
 
+def test_the_same_memory_is_not_the_least(realistic: Analysis) -> None:
+    baseline, amp = realistic.variants[:2]
+    for ratio, name in ((0.996, None), (0.93, amp.name)):
+        variant = msgspec.structs.replace(amp, memory_ratio=ratio)
+        least = suite_headline.find_leanest(msgspec.structs.replace(realistic, variants=(baseline, variant)))
+        assert (least and least.name) == name
+
+
 def test_a_variant_that_did_not_act_cannot_win_and_is_named(every_status: Analysis) -> None:
     best = suite_headline.find_fastest(every_status)
     assert best is not None
