@@ -104,7 +104,7 @@ def test_a_peak_that_is_not_known_gives_no_figure() -> None:
 
 def test_flash_leaves_the_products_of_attention_alone() -> None:
     step = view(
-        row("aten::bmm", 0.2, shapes=f"{SCORES} fp32[4,8,128,64]", dtype="fp32"),
+        row("aten::bmm", 0.2, shapes="fp32[4,8,128,64] fp32[4,8,64,128]", dtype="fp32"),
         row("aten::_softmax", 0.1, shapes=SCORES),
     )
     found = addressed("flash", step)
