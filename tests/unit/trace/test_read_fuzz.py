@@ -111,7 +111,7 @@ whole_events = st.builds(
 )
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (" , ", " : ")])
+@pytest.mark.parametrize("separators", [(",", ":"), pytest.param((" , ", " : "), marks=pytest.mark.nightly)])
 @settled
 @given(value=st.lists(whole_events, max_size=5), before=st.text(max_size=9))
 def test_every_whole_event_is_read_exactly(tmp_path: Path, separators: Any, value: Any, before: str) -> None:

@@ -68,7 +68,16 @@ def by_category(held: MemoryAccount) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "techniques", ["baseline", "amp", "ckpt", "flash", "accum", "amp+ckpt", "distill", "prune:rewind=1"]
+    "techniques",
+    [
+        "baseline",
+        "accum",
+        "amp+ckpt",
+        *(
+            pytest.param(each, marks=pytest.mark.nightly)
+            for each in ("amp", "ckpt", "flash", "distill", "prune:rewind=1")
+        ),
+    ],
 )
 def test_the_peak_is_that_of_a_real_step_category_by_category(techniques: str, tmp_path: Path) -> None:
     asked = spec(techniques)

@@ -56,7 +56,7 @@ def sent(router: str) -> int:
 
 
 @pytest.mark.parametrize("router", list(SLOTS))
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_slots_are_sent_forth_and_back_and_other_gradients_summed(router: str, ranks: int) -> None:
     workload = WorkloadSpec(name="moe", params={"router": router})
     assert planned_bytes("ep", workload, ranks, kind_and_phase) == {
