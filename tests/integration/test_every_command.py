@@ -99,7 +99,7 @@ def analyze(perfkit: Any, suite: Path) -> None:
 def merge(perfkit: Any, suite: Path) -> None:
     ended = perfkit("analyze", suite / "baseline/0/rank0/trace.json.gz", "--part", "1/1", "--into", "parts")
     assert ended.returncode == 0, ended.stderr
-    reported(perfkit, "trace", "merge", "parts", "--out", "merged")
+    reported(perfkit, "merged", "merge", "parts", "--out", "merged")
 
 
 def memory(perfkit: Any, suite: Path) -> None:
