@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from perfkit.analysis.model.fleet import RankDifference
+from perfkit.core.texts.name_lists import list_first
 
 _MOST_NAMED = 8
 
@@ -21,7 +22,7 @@ def describe_rank_differences(differences: Sequence[RankDifference]) -> RankDiff
     """The words on the ranks that differ from most others; of equally many, from the first."""
     named = {label for differs in differences for labels in differs.ranks[1:] for label in labels}
     return RankDifferenceWords(
-        title=f"{_list_ranks(sorted(named), 3)}: other environment",
+        title=f"{list_first(sorted(named), 3)}: other environment",
         evidence="; ".join(map(_describe_difference, differences)),
         action="Install the same versions and export the same variables on all hosts, and give all ranks equal "
         "devices: the slowest rank holds up all others.",
@@ -31,11 +32,7 @@ def describe_rank_differences(differences: Sequence[RankDifference]) -> RankDiff
 
 def _describe_difference(differs: RankDifference) -> str:
     others = (
-        f"{value} on {_list_ranks(labels, _MOST_NAMED)}"
+        f"{value} on {list_first(labels, _MOST_NAMED)}"
         for value, labels in zip(differs.values[1:], differs.ranks[1:], strict=True)
     )
     return f"{differs.key}: {', '.join(others)}, else {differs.values[0]}"
-
-
-def _list_ranks(labels: Sequence[str], most: int) -> str:
-    return ", ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")

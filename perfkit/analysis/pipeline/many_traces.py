@@ -15,6 +15,7 @@ from perfkit.analysis.pipeline.file_analysis import RankSummary, TraceJob, Trace
 from perfkit.analysis.pipeline.trace_results import (
     FullResults,
     apply_job_transfers,
+    describe_devices,
     explain_missing_ceilings,
     keep_one_timeline,
 )
@@ -80,10 +81,7 @@ class SummaryCollector:
             yield make_note("trace.skipped", f"skipped: {error}", error_id=error.id)
         for text in sorted(self._device_warnings.keys() - {known}):
             yield self._device_warnings[text]
-        if len(self._device_names) > 1:
-            listed = ", ".join(sorted(name or "(unnamed)" for name in self._device_names))
-            text = f"the traces come from different devices ({listed}); each is compared with its own ceilings"
-            yield make_note("trace.different_devices", text, devices=len(self._device_names))
+        yield from describe_devices(self._device_names)
         if self._truncated:
             cut = sorted(self._truncated)
             more = f" and {len(cut) - _MOST_NAMED:,} more" if len(cut) > _MOST_NAMED else ""

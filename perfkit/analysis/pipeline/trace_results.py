@@ -1,6 +1,6 @@
 """Collects the full results of traces, and shortens those of many."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -78,11 +78,7 @@ class ResultCollector:
         known = explain_missing_ceilings(first)
         device_notes = [device.warning for _, device in ordered if device.warning is not None]
         warnings += [warning for warning in device_notes if warning.text != known]
-        names = {device.device_name for _, device in ordered}
-        if len(names) > 1:
-            listed = ", ".join(sorted(name or "(unnamed)" for name in names))
-            text = f"the traces come from different devices ({listed}); each is compared with its own ceilings"
-            warnings.append(make_note("trace.different_devices", text, devices=len(names)))
+        warnings += describe_devices({device.device_name for _, device in ordered})
         if len(work) > WHOLE_RANKS:
             text = (
                 f"of {len(work)} traces, the first {WHOLE_RANKS} keep all table rows, the others the first "
@@ -151,3 +147,12 @@ def keep_one_timeline(rank: RankTrace) -> RankTrace:
 def explain_missing_ceilings(first: TraceCeilings) -> str:
     """The warning that the first trace has no ceilings, which a finding says with advice; else ""."""
     return "" if first.ceilings.ceilings else f"no ceilings: {first.ceilings.notes[0]}"
+
+
+def describe_devices(names: Collection[str]) -> list[Note]:
+    """The warning that traces come from devices with different names."""
+    if len(names) < 2:
+        return []
+    listed = ", ".join(sorted(name or "(unnamed)" for name in names))
+    text = f"the traces come from different devices ({listed}); each is compared with its own ceilings"
+    return [make_note("trace.different_devices", text, devices=len(names))]

@@ -18,6 +18,7 @@ from perfkit.analysis.trace.findings.trace_thresholds import (
 from perfkit.analysis.trace.findings.trace_view import BEYOND_ROOF, TraceView, sum_above_roof_s, sum_seconds
 from perfkit.analysis.trace.roofline.attention_call import EFFICIENT, FLASH_2, TRITON
 from perfkit.analysis.trace.roofline.roofline import COMPUTE, MEMORY
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent
 from perfkit.devices.accelerator import ROCM
 from perfkit.devices.ceilings.ceiling import CeilingLevel
@@ -188,7 +189,7 @@ def _format_largest(causes: Sequence[tuple[Row, Cause | None]], show: Callable[[
         f"{show(row)}: {format_percent(row.efficiency or 0.0, 0)}{f' ({cause.why})' if cause and cause.why else ''}"
         for row, cause in sorted(causes, key=lambda caused: -_get_s_above_roof(caused[0]))
     ]
-    return ", ".join(calls[:_NAMED]) + (f" and {len(calls) - _NAMED} more" if len(calls) > _NAMED else "")
+    return list_first(calls, _NAMED)
 
 
 def _format_gemm(row: GemmRow) -> str:

@@ -1,6 +1,6 @@
 """Rules about several traces: ranks of one job, and a trace before and after a change."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import median
 
 from perfkit.analysis.findings.rank_differences import describe_rank_differences
@@ -9,6 +9,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.trace.findings.trace_thresholds import CHANGE, NOTABLE
 from perfkit.core.note import list_texts
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent, format_seconds
 
 _IN_COMMUNICATION = "part of the exposed communication"
@@ -42,13 +43,13 @@ def find_straggler(fleet: Fleet) -> Iterator[Finding]:
         delays = sorted(rank.late_s or 0.0 for rank in fleet.ranks if rank.label in named[1:])
         everyone = "both" if len(named) == 2 else f"all {len(named)}"
         where += (
-            f"; delay of {_list_labels(named[1:])}: {_format_span(delays)}; fixing {slow.label} alone saves "
+            f"; delay of {list_first(named[1:], _MOST_NAMED)}: {_format_span(delays)}; fixing {slow.label} alone saves "
             f"{format_seconds(alone_s)}, {everyone} {format_seconds(gain_s)}"
         )
     yield Finding(
         id="ranks.straggler",
         severity="gain",
-        title=f"{'Stragglers' if len(named) > 1 else 'Straggler'}: {_list_labels(named)}",
+        title=f"{'Stragglers' if len(named) > 1 else 'Straggler'}: {list_first(named, _MOST_NAMED)}",
         variant=slow.label,
         evidence=f"reaches collectives {format_seconds(slow.late_s)} per step after the first rank "
         f"({format_percent(slow.late_s / slow.step_s)} of the step){where}{compute}",
@@ -138,11 +139,6 @@ def find_step_change(difference: TraceDifference) -> Iterator[Finding]:
 
 def _format_signed_s(value: float) -> str:
     return f"{'+' if value >= 0 else '-'}{format_seconds(abs(value))}"
-
-
-def _list_labels(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-    return ", ".join(labels[:_MOST_NAMED]) + more
 
 
 def _format_span(values: list[float]) -> str:

@@ -19,6 +19,7 @@ from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.findings.remedies import Remedies, choose_remedy
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
@@ -299,7 +300,7 @@ def shorten_kernel(name: str) -> str:
 def list_kernels(rows: Sequence[OpRow], most: int = 5) -> str:
     """The names of the most expensive rows, each once."""
     names = list(dict.fromkeys(shorten_kernel(row.name) for row in sorted(rows, key=lambda row: -row.seconds)))
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return list_first(names, most)
 
 
 _SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
