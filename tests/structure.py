@@ -2,7 +2,8 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
@@ -18,9 +19,9 @@ def count_device_comparisons() -> list[tuple[str, int]]:
     """The places outside the accelerator seam that compare a device type with a string."""
     return [
         (file, getattr(node, "lineno", 0))
-        for file, tree in _parse_source()
+        for file, nodes in list_nodes().items()
         if not file.startswith(_SEAM)
-        for node in ast.walk(tree)
+        for node in nodes
         if compares_device_type(node)
     ]
 
@@ -66,18 +67,18 @@ def find_folder_cycles() -> list[list[str]]:
 
     A package's `__init__` is left out: the API in that of `perfkit` names modules of all packages.
     """
-    modules = {_name_module(file): tree for file, tree in _parse_source() if not file.endswith("__init__.py")}
+    modules = {_name_module(file): nodes for file, nodes in list_nodes().items() if not file.endswith("__init__.py")}
     imports: dict[str, set[str]] = defaultdict(set)
-    for module, tree in modules.items():
+    for module, nodes in modules.items():
         folder = module.rpartition(".")[0]
-        imports[folder] |= {name.rpartition(".")[0] for name in _list_imports(tree) if name in modules} - {folder}
+        imports[folder] |= {name.rpartition(".")[0] for name in _list_imports(nodes) if name in modules} - {folder}
     return _find_circles(imports)
 
 
 def list_crowded_folders() -> list[tuple[str, int]]:
     """Folders with more modules than are read at a glance."""
     files: dict[str, int] = defaultdict(int)
-    for file, _ in _parse_source():
+    for file in _list_files():
         files[file.rpartition("/")[0]] += not file.endswith("__init__.py")
     return [(folder, count) for folder, count in files.items() if count > _MOST_FILES]
 
@@ -86,9 +87,9 @@ def _name_module(file: str) -> str:
     return file.removeprefix("cli/").removeprefix("reports/").removesuffix(".py").replace("/", ".")
 
 
-def _list_imports(tree: ast.Module) -> Iterator[str]:
+def _list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """What a module imports, as modules and as names in them."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -116,10 +117,15 @@ def _find_reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
     return seen
 
 
-def _parse_source() -> Iterator[tuple[str, ast.Module]]:
-    for package in _PACKAGES:
-        for path in sorted((_ROOT / package).rglob("*.py")):
-            yield path.relative_to(_ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def list_nodes() -> dict[str, list[ast.AST]]:
+    """The nodes of every module, by its path from the root; parsed once, for all that look through them."""
+    return {file: list(ast.walk(ast.parse((_ROOT / file).read_text(encoding="utf-8")))) for file in _list_files()}
+
+
+def _list_files() -> list[str]:
+    paths = (path for package in _PACKAGES for path in sorted((_ROOT / package).rglob("*.py")))
+    return [path.relative_to(_ROOT).as_posix() for path in paths]
 
 
 if __name__ == "__main__":

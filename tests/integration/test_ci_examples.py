@@ -132,7 +132,7 @@ def test_github_actions_finds_a_regression(checkout: Path, around: dict[str, str
     assert (checkout.parent / "gh.log").read_text() == "pr comment 7 --edit-last --body-file perfkit-comment.md\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gitlab_finds_a_regression(checkout: Path, around: dict[str, str]) -> None:
     (script,) = gitlab_scripts(GITLAB)
     found = run_script(hurried(script), checkout, around)

@@ -173,7 +173,7 @@ def test_two_runs_that_are_there(project: CommandLine, tiny_schedule: tuple[str,
     assert any("softmax" in suspect for suspect in check["variants"][0]["explanation"]["suspects"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_worse_within_its_threshold_fails_where_it_is_asked_to(
     project: CommandLine, tiny_schedule: tuple[str, ...]
 ) -> None:

@@ -123,7 +123,7 @@ def wait_for(process: subprocess.Popen[str], text: str) -> str:
     pytest.fail(f"never said {text!r}:\n{seen}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_an_interrupt_keeps_what_was_measured(perfkit, tiny, number: signal.Signals) -> None:
     process = perfkit.start("bench", *tiny, "--technique", "amp,ckpt", "--out", "s")
     wait_for(process, "amp: starting")

@@ -67,6 +67,7 @@ def test_a_step_that_runs_out_of_memory_tells_what_was_alive(perfkit, tiny_sched
     assert "Traceback" not in shown.stdout + shown.stderr
 
 
+@pytest.mark.nightly
 def test_running_out_of_memory_while_setting_up_is_reported_without_an_account(perfkit, tiny_schedule) -> None:
     arguments = ("-w", "mine.py:build:wide=true", "-t", "baseline", *LIMIT, *tiny_schedule)
     result = perfkit("bench", *arguments, "--out", "s")

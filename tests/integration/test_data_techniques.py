@@ -11,6 +11,8 @@ from tests.conftest import CommandLine
 WORKLOAD = "images:images=16:pixels=768:batch_size=4:image_size=33:width=4"
 WORKERS = "data:workers=1:prefetch=2:persistent=true"
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def measure(folder: Path, workload: str = GPT, technique: str = "baseline", *, w
     return read_figures(variant)
 
 
-@pytest.mark.parametrize("technique", ["baseline", "amp+ckpt"])
+@pytest.mark.parametrize("technique", ["baseline", pytest.param("amp+ckpt", marks=pytest.mark.nightly)])
 def test_two_processes_count_alike_to_the_byte(tmp_path: Path, technique: str) -> None:
     short = measure(tmp_path / "short", SHORT, technique, warmup=1)
     longer = measure(tmp_path / "longer", SHORT, technique, warmup=6)

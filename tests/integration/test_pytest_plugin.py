@@ -332,6 +332,7 @@ def test_the_examples_of_the_docs_run(folder: pytest.Pytester) -> None:
     run(folder).assert_outcomes(passed=3)
 
 
+@pytest.mark.nightly
 def test_with_xdist(stored: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     put(stored, BASELINE_TEST, "test_other.py")

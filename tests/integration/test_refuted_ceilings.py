@@ -86,6 +86,7 @@ def test_a_bench_measures_a_refuted_ceiling_again_and_its_folder_tells_the_same(
     assert report_of(busy)["variants"] == first["variants"]
 
 
+@pytest.mark.nightly
 def test_without_calibration_the_shares_are_not_known_and_the_next_command_measures(busy: CommandLine) -> None:
     done = busy("bench", *BENCH, "--out", "suite")
     assert done.returncode == 0, done.stderr

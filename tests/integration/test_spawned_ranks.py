@@ -3,6 +3,8 @@
 import socket
 from pathlib import Path
 
+import pytest
+
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.attached import bare, watched
 
@@ -13,6 +15,7 @@ def free_port() -> str:
         return str(listening.getsockname()[1])
 
 
+@pytest.mark.nightly
 def test_spawned_ranks_are_the_ranks_of_one_run_and_compute_the_same(tmp_path: Path) -> None:
     alone = bare("spawned.py", free_port(), cwd=tmp_path)
     with_it = watched("spawned.py", free_port(), cwd=tmp_path)

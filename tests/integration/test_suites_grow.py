@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from perfkit.core.record import RunStatus
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.suite_reader import read_suite
@@ -47,6 +49,7 @@ def wait_for(file: Path) -> None:
     raise AssertionError(f"{file} was not written within a minute")
 
 
+@pytest.mark.nightly
 def test_a_killed_suite_is_resumed_and_then_grows(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     killed = subprocess.Popen(command(*FIRST, "--out", "suite"), cwd=tmp_path, stderr=subprocess.PIPE, text=True)

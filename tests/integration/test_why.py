@@ -87,9 +87,8 @@ def test_the_same_code_has_no_suspect_that_is_counted(measure: Measure) -> None:
     assert all(abs(each.after - each.before) < 1024 for each in again.memory)
 
 
-@pytest.mark.parametrize(
-    ("change", "line"), [pytest.param("print", 'print("hidden")', marks=pytest.mark.nightly), ("item", ".item()")]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("change", "line"), [("print", 'print("hidden")'), ("item", ".item()")])
 def test_a_broken_graph_is_named_with_the_line_that_breaks_it(measure: Measure, change: str, line: str) -> None:
     result = found(measure, change, "compile")
     assert "1 more graph break" in result.suspects[0], result.suspects

@@ -16,6 +16,7 @@ from perfkit.core.error_kinds import ERROR_KINDS, ERRORS, SKIP_REASONS, UNKNOWN_
 from perfkit.core.note import Note, has_note, make_note
 from perfkit.core.note_kinds import NOTE_KINDS, NOTES_BY_SUBJECT
 from perfkit_cli.pages.ids_page import format_ids_page
+from tests.structure import list_nodes
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("note_kinds.py", "error_kinds.py")
@@ -24,12 +25,9 @@ FINDINGS = [kind.id for subject in SUBJECTS for kind in subject.kinds]
 
 def list_strings() -> Iterator[str]:
     """Every string in the source but in the tables of ids."""
-    for folder in ("perfkit", "cli", "reports"):
-        for file in (ROOT / folder).rglob("*.py"):
-            if file.name not in TABLES:
-                for node in ast.walk(ast.parse(file.read_text())):
-                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                        yield node.value
+    for file, nodes in list_nodes().items():
+        if not file.endswith(TABLES):
+            yield from (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +61,25 @@ PASSED_ON = ("kind", "self.kind")
 
 def list_unknown_kinds() -> Iterator[str]:
     """The first word of each kind of name that the source may not know."""
-    for folder in ("perfkit", "cli", "reports"):
-        for file in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in NAMERS:
-                    kind = node.args[0]
-                    first = kind.values[0] if isinstance(kind, ast.JoinedStr) else kind
-                    if isinstance(first, ast.Constant):
-                        yield str(first.value).split()[0].lower()
-                    else:
-                        assert ast.unparse(kind) in PASSED_ON, f"{file.name}: no word to form an id of"
+    for file, nodes in list_nodes().items():
+        for node in nodes:
+            if isinstance(node, ast.Call) and _get_last_name(node.func) in NAMERS:
+                kind = node.args[0]
+                first = kind.values[0] if isinstance(kind, ast.JoinedStr) else kind
+                if isinstance(first, ast.Constant):
+                    yield str(first.value).split()[0].lower()
+                else:
+                    assert ast.unparse(kind) in PASSED_ON, f"{file}: no word to form an id of"
+
+
+def _get_last_name(called: ast.expr) -> str:
+    match called:
+        case ast.Subscript(value=value):  # a type's arguments
+            return _get_last_name(value)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
 
 
 def test_every_id_that_is_formed_of_a_kind_is_listed_and_no_other() -> None:

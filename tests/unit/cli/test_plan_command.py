@@ -19,8 +19,8 @@ from perfkit_cli.main import commands
 
 @pytest.fixture(autouse=True)
 def small() -> Iterator[None]:
-    """A model of two blocks in the place of nano: what is planned is counted elsewhere."""
-    with patch.dict(SIZES, nano=replace(SIZES["nano"], layers=2)):
+    """A model of one block in the place of nano: what is planned is counted elsewhere."""
+    with patch.dict(SIZES, nano=replace(SIZES["nano"], layers=1)):
         yield
 
 

@@ -97,7 +97,7 @@ def mean_losses(ranks, variant):
     return [sum(losses) / RANKS for losses in zip(*(rank[variant]["losses"] for rank in ranks), strict=True)]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_losses_are_those_of_data_parallelism_and_claims_hold(ranks, variant):
     (tolerance,) = {rank[variant]["tolerance"] for rank in ranks}
@@ -107,7 +107,7 @@ def test_losses_are_those_of_data_parallelism_and_claims_hold(ranks, variant):
         assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("variant", ["tp2", "zero2+tp2"])
 def test_volumes_over_both_dimensions_are_those_of_theory_to_the_byte(ranks, variant):
     over_dp = {kind: times * held_bytes() for kind, times in OVER_DP[variant].items()}
@@ -118,14 +118,14 @@ def test_volumes_over_both_dimensions_are_those_of_theory_to_the_byte(ranks, var
         assert {name: size for name, size in counted.items() if name[-3:] in (":tp", ":dp") and size} == expected
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_ranks_share_their_samples(ranks):
     first, second, third, _ = (rank["tp2"]["losses"] for rank in ranks)
     assert first == pytest.approx(second, rel=1e-6)
     assert first != pytest.approx(third, rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_one_technique_does_does_not_pass_for_the_other(ranks):
     """Where layers are not split no claim of tp holds, where nothing is sharded none of zero3."""
     for rank in ranks:

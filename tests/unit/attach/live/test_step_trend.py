@@ -1,11 +1,10 @@
 """Outliers and drift, on exact series and on noise as it was measured on a shared machine."""
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 from perfkit.attach.live.live_options import LiveOptions
 from perfkit.attach.live.step_trend import StepTrend, TimeRise, UsualTime, compute_usual
@@ -17,7 +16,8 @@ QUICK = LiveOptions(reference=3, sustained=2)
 def noisy(steps: int, seed: int, spread: float = 0.15, correlation: float = 0.47) -> np.ndarray:
     """Step times in nanoseconds around 20 ms that vary like those of a busy machine: each depends on the one before."""
     shocks = np.random.default_rng(seed).standard_normal(steps) * np.sqrt(1 - correlation**2)
-    return (2e7 * np.exp(spread * lfilter([1], [1, -correlation], shocks))).astype(np.int64)
+    levels = list(accumulate(shocks, lambda level, shock: correlation * level + shock))
+    return (2e7 * np.exp(spread * np.asarray(levels))).astype(np.int64)
 
 
 def rises(times: np.ndarray, options: LiveOptions = OPTIONS) -> list[int]:

@@ -258,7 +258,7 @@ def test_gradients_that_stay_where_they_are() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.nightly)])
 def test_a_compiled_model_is_recorded_without_compiling_again(backend: str) -> None:
     model = Net()
     training = Training(model)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -33,8 +34,10 @@ from tests.unit.techniques.tiny import (
     train,
 )
 
-pytest.importorskip("peft")
-pytest.importorskip("bitsandbytes")
+# Found and not imported, which takes seconds wherever tests are only collected.
+pytestmark = pytest.mark.skipif(
+    not (find_spec("peft") and find_spec("bitsandbytes")), reason="needs peft and bitsandbytes"
+)
 
 VARIANTS = ("lora", "qlora")
 # Of a block: qkv (1 + 3 widths), out (1 + 1), up (1 + 4), down (4 + 1).

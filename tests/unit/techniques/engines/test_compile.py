@@ -59,7 +59,7 @@ def workload(block: type[nn.Module]) -> Workload:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["compile", "compile:scope=block+ckpt"])
+@pytest.mark.parametrize("variant", ["compile", pytest.param("compile:scope=block+ckpt", marks=pytest.mark.nightly)])
 def test_compiled_losses_claims_and_facts(variant):
     plain = train(applied("baseline", new_state(workload(Mlp))).state)
     state = new_state(workload(Mlp))
