@@ -13,6 +13,7 @@ from typing import Any, Literal, dataclass_transform, get_args, get_origin
 import msgspec
 
 from perfkit.core.errors import UsageError
+from perfkit.core.texts.param_texts import split_params
 
 SPEC_VERSION = 2
 BASELINE = "baseline"
@@ -222,9 +223,13 @@ def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
     """`"gpt:size=nano"`, `"hf:config.json"` or `"train.py:build"` -> WorkloadSpec.
 
     A name in `known` takes `:key=value` parameters. Anything after it that is not `key=value` belongs to the
-    name itself, as do the colons of a user's `file.py:function`.
+    name itself, as do the colons of a user's `file.py:function`. Colons within `[...]` or quotes belong to the value,
+    which stays as it is written: `read_param_value` reads it.
     """
-    head, *rest = text.strip().split(":")
+    try:
+        head, *rest = split_params(text.strip())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     name_parts = [head]
     while rest and "=" not in rest[0]:
         name_parts.append(rest.pop(0))
@@ -233,7 +238,7 @@ def parse_workload(text: str, known: Iterable[str]) -> WorkloadSpec:
     return WorkloadSpec(name=":".join(name_parts), params=_parse_params(rest, text))
 
 
-def convert_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue]) -> Any:
+def convert_params(cls: type[Any], kind: str, name: str, params: Mapping[str, ParamValue | list[Any]]) -> Any:
     """Make an instance of the msgspec Struct `cls` from parameters; a `UsageError` names the problem."""
     from perfkit.core.errors import UnknownParameterError, make_unknown_name_error
 
@@ -294,6 +299,6 @@ def format_param(key: str, value: ParamValue) -> str:
     return key if key in _FLAGS and value is True else f"{key}={format_param_value(value)}"
 
 
-def format_param_value(value: ParamValue) -> str:
+def format_param_value(value: ParamValue | list[Any]) -> str:
     """A parameter's value as it is written: `true`, `0.5`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -4,7 +4,6 @@ import difflib
 import importlib
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,9 @@ from typing import Any
 from perfkit.core.errors import UnavailableError, UsageError, make_unknown_name_error
 from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.core.spec import ParamValue
+from perfkit.core.texts.param_texts import read_param_value
 
 MISSING = str(make_missing_package_error("transformers", "'perfkit[hf]'"))
-
-# Words of a list, and those among them that need no quotes.
-_WORD = re.compile(r'"[^"]*"|[^\[\],\s"]+')
-_JSON_WORD = re.compile(r'".*"|-?\d+(\.\d+)?([eE][-+]?\d+)?|true|false|null')
 
 # Not part of an architecture: where its weights and code came from, and the dtype they were saved in.
 _IGNORED_KEYS = ("auto_map", "torch_dtype", "dtype", "transformers_version", "_name_or_path")
@@ -57,20 +53,8 @@ def load_config(argument: str, overrides: Mapping[str, ParamValue]) -> Any:
         values = {}
         cls = _find_class_of_name(transformers, argument)
     _check_overrides(cls, values, overrides)
-    given = {key: _parse_list(value) for key, value in overrides.items()}
+    given = {key: read_param_value(value) for key, value in overrides.items()}
     return _build_config(cls, values | given, argument)
-
-
-def _parse_list(value: ParamValue) -> ParamValue | list[Any]:
-    """`[2, 2]`, `[[1, 2], [3]]` and `[full_attention,sliding_attention]` as lists; other values as they are."""
-    if not (isinstance(value, str) and value.startswith("[") and value.endswith("]")):
-        return value
-    words = _WORD.sub(lambda word: word[0] if _JSON_WORD.fullmatch(word[0]) else json.dumps(word[0]), value)
-    try:
-        parsed: list[Any] = json.loads(words)
-    except json.JSONDecodeError:
-        return value  # the config says what it expected
-    return parsed
 
 
 def _read_values(file: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import msgspec
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import ParamValue, Struct, convert_params
+from perfkit.core.texts.param_texts import read_param_value
 from perfkit.workloads.workload import Workload
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -31,7 +32,9 @@ class Parameters(Struct):
         """
         if argument:
             raise UsageError(f"workload {cls.usage!r}: expected parameters as key=value, got {argument!r}")
-        typed: Self = convert_params(cls, "workload", cls.usage, params)
+        typed: Self = convert_params(
+            cls, "workload", cls.usage, {key: read_param_value(value) for key, value in params.items()}
+        )
         return typed
 
     @classmethod

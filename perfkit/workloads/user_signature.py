@@ -2,15 +2,17 @@
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from perfkit.core.errors import UnknownParameterError, UsageError, make_unknown_name_error
 from perfkit.core.spec import ParamValue, format_param_value
+from perfkit.core.texts.param_texts import read_param_value, unquote
 
 _PLAIN = (bool, int, float, str, type(None))
+_LISTS = (list, tuple, Sequence)
 
 
 def can_take_one(function: Callable[..., object]) -> bool:
@@ -26,14 +28,13 @@ def can_take_one(function: Callable[..., object]) -> bool:
     return True
 
 
-def fit_arguments(
-    function: Callable[..., object], params: Mapping[str, ParamValue], name: str
-) -> dict[str, ParamValue]:
+def fit_arguments(function: Callable[..., object], params: Mapping[str, ParamValue], name: str) -> dict[str, Any]:
     """Convert the arguments of `function`, called `name`, to the types of its signature.
 
     Mistakes are found before the function is called, so that a TypeError from inside its code stays the user's. The
-    type is the annotation if it consists of bool, int, float, str, None and literals; without one, a number if the
-    default is a number. Anything else is passed unchanged. Raises a `UsageError` that names the parameter.
+    type is the annotation if it consists of bool, int, float, str, None, literals, and lists or tuples of them; without
+    one, a number if the default is a number. Anything else is passed unchanged. Raises a `UsageError` that names the
+    parameter.
     """
     signature = inspect.signature(function)
     accepted = {
@@ -53,19 +54,19 @@ def fit_arguments(
         raise UsageError(f"workload {name!r}: {error}; give it as {name}:key=value") from None
     hints = _get_hints(function)
     return {
-        key: _fit_argument(name, accepted[key], hints, value) if key in accepted else value
+        key: _fit_argument(name, accepted[key], hints, value) if key in accepted else read_param_value(value)
         for key, value in params.items()
     }
 
 
-def _fit_argument(name: str, parameter: inspect.Parameter, hints: Mapping[str, Any], value: ParamValue) -> ParamValue:
+def _fit_argument(name: str, parameter: inspect.Parameter, hints: Mapping[str, Any], value: ParamValue) -> Any:
     kind = hints.get(parameter.name, _infer_kind(parameter.default))
     if kind is None or not _is_plain(kind):
-        return value
+        return read_param_value(value)
     if kind is str:
-        return format_param_value(value)  # `version=2` was meant as text
+        return format_param_value(unquote(value))  # `version=2` was meant as text
     try:
-        fitting: ParamValue = msgspec.convert(value, kind, strict=False)
+        fitting = msgspec.convert(read_param_value(value) if _has_lists(kind) else unquote(value), kind, strict=False)
     except msgspec.ValidationError as error:
         raise UsageError(f"workload {name!r}: {parameter.name}={format_param_value(value)}: {error}") from None
     return fitting
@@ -91,4 +92,11 @@ def _is_plain(kind: Any) -> bool:
         return True
     if get_origin(kind) is Annotated:
         return _is_plain(get_args(kind)[0])
-    return get_origin(kind) in (Union, types.UnionType) and all(map(_is_plain, get_args(kind)))
+    if get_origin(kind) in _LISTS:
+        return all(item is Ellipsis or _is_plain(item) for item in get_args(kind))
+    return kind in _LISTS or (get_origin(kind) in (Union, types.UnionType) and all(map(_is_plain, get_args(kind))))
+
+
+def _has_lists(kind: Any) -> bool:
+    """True for a type of lists, or one that such a type is part of."""
+    return kind in _LISTS or get_origin(kind) in _LISTS or any(map(_has_lists, get_args(kind)))

@@ -74,6 +74,12 @@ def test_a_label_parses_back_to_the_same_technique(text: str) -> None:
         ("hf:configs/bert.json:layers=2", "hf:configs/bert.json", {"layers": 2}),
         ("models/mine.py:build:width=64", "models/mine.py:build", {"width": 64}),
         ("package.module:function", "package.module:function", {}),
+        ("m:f:depths=[3,4]:pad=1", "m:f", {"depths": "[3,4]", "pad": 1}),
+        ("m:f:parts=[a:b,[c:d]]:pad=1", "m:f", {"parts": "[a:b,[c:d]]", "pad": 1}),
+        ("m:f:url='s3://a]b':n=2", "m:f", {"url": "'s3://a]b'", "n": 2}),
+        ('m:f:parts=["x]:y", "z"]:n=2', "m:f", {"parts": '["x]:y", "z"]', "n": 2}),
+        ("m:f:word=it's:last=o'clock", "m:f", {"word": "it's", "last": "o'clock"}),
+        ("runs[1:x.py:f:name=a[0:n=2", "runs[1:x.py:f", {"name": "a[0", "n": 2}),
     ],
 )
 def test_workloads(text: str, name: str, params: dict[str, object]) -> None:
@@ -123,6 +129,7 @@ def typed(kind: type[Struct], name: str, **params: object) -> Callable[[str], ob
         (parse_technique, ("amp:bf16", "amp:=bf16", "amp:dtype=", "amp:"), UsageError, "expected key=value"),
         (parse_technique, ("amp:dtype=bf16:dtype=fp16",), UsageError, "'dtype' is given twice"),
         (lambda text: parse_workload(text, known=("resnet", "gpt")), ("",), UsageError, "gpt, resnet"),
+        (lambda text: parse_workload(text, known=()), ("m:f:depths=[3,4:pad=1",), UsageError, r"expected \]"),
         (typed(Example, "example", evry=4), ("",), UsageError, "parameter of example 'evry': did you mean 'every'\\?"),
         (typed(Example, "example", every="often"), ("",), UsageError, r"technique 'example': every=often: .*int"),
         (typed(Plain, "plain", x=1), ("",), UsageError, "'plain' takes no parameters, got 'x'"),

@@ -9,7 +9,7 @@ import pytest
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.spec import ParamValue, parse_workload
-from perfkit.workloads.hf_config import _parse_list, import_transformers, load_config
+from perfkit.workloads.hf_config import import_transformers, load_config
 from tests.fixtures.errors import has_id
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
@@ -76,25 +76,6 @@ class TestWithTransformers:
         (tmp_path / "config.json").write_text(content, encoding="latin-1")
         with pytest.raises(UsageError, match=message):
             load_config(str(tmp_path), {})
-
-
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("[2,3]", [2, 3]),
-        ("[ 1, 2.5e-1 ]", [1, 0.25]),
-        ("[[1,2],[3]]", [[1, 2], [3]]),
-        ("[full_attention,sliding-attention]", ["full_attention", "sliding-attention"]),
-        ('["a b",true,null]', ["a b", True, None]),
-        ("[]", []),
-        ("[1,", "[1,"),
-        ("[1,,2]", "[1,,2]"),
-        ("gelu", "gelu"),
-        (3, 3),
-    ],
-)
-def test_values_in_brackets_are_lists(written: ParamValue, value: object) -> None:
-    assert _parse_list(written) == value
 
 
 def test_a_list_of_a_workloads_text_reaches_the_config() -> None:

@@ -1,6 +1,7 @@
 """Parameters are held against the function's signature before it is called."""
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +27,11 @@ def build(
     causal: bool = True,
     heads: Annotated[int, msgspec.Meta(ge=1)] = 4,
     path: Path | None = None,
+    depths: list[int] | None = None,
+    scales: tuple[float, ...] = (),
+    words: Sequence[str] = (),
+    note: str | None = None,
+    sizes=(1,),
     plain=3,
     switch=False,
     word="x",
@@ -44,6 +50,16 @@ def build(
         ("seq_len", 5, 5),
         ("causal", False, False),
         ("path", "x/y", "x/y"),  # what is made of more than words and numbers is the function's to judge
+        ("depths", "[3,4]", [3, 4]),
+        ("scales", "[1, 0.5]", (1.0, 0.5)),
+        ("words", "[a,'b:c']", ["a", "b:c"]),
+        ("sizes", "[[2, 3], [true]]", [[2, 3], [True]]),
+        ("sizes", "[2", "[2"),
+        ("note", "[3,4]", "[3,4]"),
+        ("note", "'x:y'", "x:y"),
+        ("name", '"7"', "7"),
+        ("name", "[3]", "[3]"),
+        ("word", "'3'", "3"),
         ("plain", 0.5, 0.5),
         ("switch", True, True),
         ("word", 3, 3),
