@@ -47,7 +47,8 @@ class BenchRequest(Struct):
     start-up time.
 
     `calibrate`: unknown ceilings of the machine are measured first, and exceeded ones again. `counters`: Nsight Compute
-    counts the kernels of each variant of one rank, in a run of its own.
+    counts the kernels of each variant of one rank, in a run of its own. `slurm`: options of sbatch by name for the job
+    that measures the suite, True for those without a value.
     """
 
     workload: WorkloadSpec
@@ -74,6 +75,7 @@ class BenchRequest(Struct):
     endpoint: str = ""
     calibrate: bool = True
     counters: bool = False
+    slurm: dict[str, str | bool] = {}
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from perfkit.core.errors import PerfkitError, UsageError, raise_terminated
 from perfkit_cli.options.bench_request import TAKEN, apply_options, get_given_options, refuse_given
 from perfkit_cli.options.url_folders import get_url
-
-_OPTION = "--slurm"
 
 if TYPE_CHECKING:
     from perfkit.measure.launch.slurm_queue import QueuedJob
@@ -37,11 +36,12 @@ def parse_slurm_options(_ctx: click.Context, param: click.Parameter, values: Ite
 def is_submitted(ctx: click.Context) -> bool:
     """True if this command must be submitted as a job. A `UsageError` for job options where it must not."""
     from perfkit.measure.launch.slurm_allocation import is_in_slurm_job
+    from perfkit.measure.launch.slurm_job import is_submitted_job
 
     by_slurm = _get_launcher(ctx) == "slurm"
     if get_given_options(ctx, ("slurm",)) and not by_slurm:
         raise UsageError("--slurm sets options of a job; add --launcher slurm")
-    if is_in_slurm_job():
+    if is_in_slurm_job() and not is_submitted_job():
         refuse_given(ctx, ("slurm",), "--slurm sets options of a new job, and this command already runs in one")
     return by_slurm and not is_in_slurm_job()
 
@@ -55,7 +55,8 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
     from perfkit.store.layout import SLURM_FOLDER
     from perfkit_cli.output.error_output import describe_interrupt
 
-    nodes, tasks = _compute_job_size(_build_request(ctx, folder))
+    request = _build_request(ctx, folder)
+    nodes, tasks = _compute_job_size(request)
     os.environ["COLUMNS"] = str(shutil.get_terminal_size().columns)  # the job inherits it
     signal.signal(signal.SIGTERM, raise_terminated)
     job = SlurmJob(
@@ -63,7 +64,7 @@ def run_as_job(ctx: click.Context, folder: Path) -> int:
         folder.resolve() / SLURM_FOLDER,
         nodes=nodes,
         tasks_per_node=tasks,
-        parameters=ctx.params["slurm"],
+        parameters={**request.slurm, **ctx.params["slurm"]},
     )
     tell = _ignore_place if ctx.params["quiet"] else _make_queue_reporter(job.number, folder)
     out, err = sys.stdout.buffer, sys.stderr.buffer
@@ -102,14 +103,14 @@ def _build_request(ctx: click.Context, folder: Path) -> "BenchRequest":
     from perfkit.core.spec import parse_variants, parse_workload
     from perfkit.measure.output_dir import refuse_occupied
     from perfkit.store.request import BenchRequest
-    from perfkit.suites.resume import read_first_request, read_whole_request
+    from perfkit.suites.resume import read_first_request, read_last_request, read_whole_request
     from perfkit.techniques.expand_all import expand_variants
     from perfkit.workloads.workload_table import WORKLOADS, resolve_workload
     from perfkit_cli.options.folders import refuse_impossible
 
     options: dict[str, Any] = ctx.params
     if options["resume"] is not None:
-        return read_whole_request(folder)
+        return msgspec.structs.replace(read_whole_request(folder), slurm=read_last_request(folder).slurm)
     variants = tuple(parse_variants(expand_variants(options["technique"])))
     if options["into"] is not None:
         return apply_options(read_first_request(folder), {**get_given_options(ctx), "variants": variants})
@@ -137,16 +138,8 @@ def _compute_job_size(request: "BenchRequest") -> tuple[int, int]:
 
 
 def _build_job_arguments(ctx: click.Context, folder: Path) -> list[str]:
-    """The job's command: this one without its job options, and with the local copy in place of a folder's URL, which
-    this command sends back.
-    """
-    words = sys.argv[1:]
-    before = ["", *words]
-    arguments = [
-        word
-        for word, last in zip(words, before, strict=False)
-        if _OPTION not in (word, last) and not word.startswith(f"{_OPTION}=")
-    ]
+    """The job's command: this one, with the local copy in place of a folder's URL, which this command sends back."""
+    arguments = sys.argv[1:]
     for option in ("out", "into", "resume"):
         if url := get_url(ctx, option):
             arguments = [word.replace(url, str(ctx.params[option])) for word in arguments]

@@ -8,6 +8,7 @@ import msgspec
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import ENERGY_S, Schedule, WorkloadSpec, parse_workload
+from perfkit.core.texts.redact import redact_arguments
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.store.request import OPTION_FIELDS, BenchRequest, make_rank_fields
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULTS = Schedule()
 
 # Those that a resumed suite keeps, and takes anew.
-KEPT = ("no_calibrate", "counters")
+KEPT = ("no_calibrate", "counters", "slurm")
 TAKEN = (
     *OPTION_FIELDS,
     *KEPT,
@@ -54,6 +55,8 @@ def apply_options(request: BenchRequest, options: Mapping[str, Any]) -> BenchReq
         fields["rounds"] = None  # a number of rounds would stand in for them
     if "no_calibrate" in options:
         fields["calibrate"] = not options["no_calibrate"]
+    if "slurm" in options:  # each is an option of its own
+        fields["slurm"] = {**request.slurm, **_leave_out_secrets(options["slurm"])}
     if "device" in options:
         from perfkit.measure.launch.launcher_table import STARTS_HERE
 
@@ -96,6 +99,13 @@ def resolve_ceilings(request: BenchRequest, device_name: str, *, console: "Conso
 
     with show_lines(console) as tell:
         return resolve_request_ceilings(request, device_name, progress=tell)
+
+
+def _leave_out_secrets(parameters: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    """Options of a job without those that hold a secret, such as `export=HF_TOKEN=...`: suites are shared."""
+    words = [f"--{name}={value}" for name, value in parameters.items()]
+    shown = redact_arguments(words)
+    return {name: parameters[name] for name, word, kept in zip(parameters, words, shown, strict=True) if word == kept}
 
 
 def _update_schedule(schedule: Schedule, options: Mapping[str, Any]) -> Schedule:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.5
 _ASK_S = 5.0  # polling interval: Slurm's controller serves all users
+_SUBMITTED = "PERFKIT_SUBMITTED_JOB"  # the job's number
 _RESULT_S = 20.0  # until a file that another machine has written is seen here
 
 
@@ -29,11 +31,17 @@ class JobEnd(NamedTuple):
     state: str
 
 
+def is_submitted_job() -> bool:
+    """True in the job that a `SlurmJob` has submitted."""
+    return _SUBMITTED in os.environ and os.environ[_SUBMITTED] == os.environ.get("SLURM_JOB_ID")
+
+
 def run_command(arguments: Sequence[str], out: str, err: str) -> int:
     """The job: `perfkit ARGUMENTS` on the first node, its output in files. Its exit code."""
     with open_log(Path(out)) as stdout, open_log(Path(err)) as stderr:
         command = [sys.executable, "-m", "perfkit_cli", *arguments]
-        return subprocess.run(command, stdout=stdout, stderr=stderr, check=False).returncode
+        environment = {**os.environ, _SUBMITTED: os.environ["SLURM_JOB_ID"]}
+        return subprocess.run(command, stdout=stdout, stderr=stderr, env=environment, check=False).returncode
 
 
 class SlurmJob:

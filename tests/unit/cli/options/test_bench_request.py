@@ -25,6 +25,14 @@ def test_measuring_ceilings_and_counting_are_conditions_of_the_suite() -> None:
     assert apply_options(without, {"timeout": 3.0}).calibrate is False
 
 
+def test_options_of_the_job_stay_except_those_that_hold_a_secret() -> None:
+    kept = apply_options(REQUEST, {"slurm": {"partition": "a100", "exclusive": True, "export": "HF_TOKEN=abc"}})
+    assert kept.slurm == {"partition": "a100", "exclusive": True}
+    later = apply_options(kept, {"slurm": {"time": "2:00:00", "partition": "h100"}})
+    assert later.slurm == {"partition": "h100", "exclusive": True, "time": "2:00:00"}
+    assert apply_options(kept, {"slurm": {}}) == kept
+
+
 @pytest.mark.parametrize(
     ("options", "params"),
     [
