@@ -12,8 +12,9 @@ class ProcessFacts(Struct):
     it and its children. `has_ended` says that it ended meanwhile. `failed_samples` samples could not be taken.
     `interrupted` says that Ctrl-C ended sampling.
 
-    Of a launcher, `ranks` are the ranks of its workers and of what they started, by process id, and `rank_pids` the
-    workers in the order of their ranks; `resident` and `threads` are of these. Empty for any other process.
+    Of a launcher, `ranks` are the ranks of its workers and of what they started, by process id, None where unknown, and
+    `rank_pids` the workers in the order of their ranks; `resident` and `threads` are of these. Empty for any other
+    process. `spawned`: `torch.multiprocessing` started the workers, and a rank is a worker's index.
     """
 
     pid: int
@@ -30,5 +31,6 @@ class ProcessFacts(Struct):
     has_ended: bool = False
     failed_samples: int = 0
     interrupted: bool = False
-    ranks: dict[int, int] = {}
+    ranks: dict[int, int | None] = {}
     rank_pids: tuple[int, ...] = ()
+    spawned: bool = False

@@ -75,12 +75,13 @@ class LoopStacks(Struct):
     reason: str = ""
 
 
-PROCESS_VERSION = 5
+PROCESS_VERSION = 6
 
 
 class WatchedThread(Struct):
     """A thread of a process: `main` is the one that the process began with, of the process that was asked for or, if
-    that is a launcher, of each of its ranks. `rank` is None where there are none."""
+    that is a launcher, of each of its ranks. `rank` is None where there are none, or
+    it is unknown."""
 
     pid: int
     name: str

@@ -31,10 +31,11 @@ def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, co
         for thread in kept
         if (stacks := summarize_thread_stacks([thread])) is not None
     ]
+    places = {pid: place for place, pid in enumerate(_list_trained(facts))}
     watched.sort(
         key=lambda thread: (
             not thread.main,
-            -1 if not thread.main or thread.rank is None else thread.rank,
+            places[thread.pid] if thread.main else -1,
             -thread.stacks.samples * (1 - thread.stacks.unnamed_share),
         )
     )
@@ -45,7 +46,7 @@ def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, co
         process=facts,
         threads=tuple(watched),
         findings=find_in_main_threads(
-            {facts.ranks.get(pid): mains[pid] for pid in _list_trained(facts) if pid in mains}
+            [(_name_worker(facts, pid), mains[pid]) for pid in _list_trained(facts) if pid in mains]
         ),
     )
 
@@ -53,6 +54,14 @@ def analyze_process(facts: ProcessFacts, threads: Sequence[SampledThread], *, co
 def _list_trained(facts: ProcessFacts) -> tuple[int, ...]:
     """The processes that train."""
     return facts.rank_pids or (facts.pid,)
+
+
+def _name_worker(facts: ProcessFacts, pid: int) -> str:
+    """`rank 1`, by its process where the rank is unknown; "" for the only process that trains."""
+    rank = facts.ranks.get(pid)
+    if rank is not None:
+        return f"rank {rank}"
+    return f"process {pid}" if facts.rank_pids else ""
 
 
 def _is_main(thread: SampledThread, facts: ProcessFacts) -> bool:

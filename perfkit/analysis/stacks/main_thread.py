@@ -1,7 +1,7 @@
 """Rules about sampled frames of a main thread, by their names and the text of their lines."""
 
 import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -98,11 +98,11 @@ def find_in_main_thread(
     )
 
 
-def find_in_main_threads(mains: Mapping[int | None, SampledThread]) -> tuple[Finding, ...]:
-    """Findings about the main threads of ranks, each once: of the rank with the largest share, which is named. The key
-    is None for a process without a rank."""
-    found: dict[str, list[tuple[int | None, Finding]]] = {}
-    for rank, main in mains.items():
+def find_in_main_threads(mains: Iterable[tuple[str, SampledThread]]) -> tuple[Finding, ...]:
+    """Findings about the main threads of ranks, each once: of the rank with the largest share, which is named. Each
+    comes with the name of its rank, "" for a process without one."""
+    found: dict[str, list[tuple[str, Finding]]] = {}
+    for rank, main in mains:
         for finding in find_in_main_thread(main):
             found.setdefault(finding.id, []).append((rank, finding))
     largest = [max(of_ranks, key=lambda found: found[1].figures["share"]) for of_ranks in found.values()]
@@ -110,11 +110,11 @@ def find_in_main_threads(mains: Mapping[int | None, SampledThread]) -> tuple[Fin
     return tuple(_name_rank(finding, rank, len(found[finding.id])) for rank, finding in largest)
 
 
-def _name_rank(finding: Finding, rank: int | None, ranks: int) -> Finding:
-    if rank is None:
+def _name_rank(finding: Finding, rank: str, ranks: int) -> Finding:
+    if not rank:
         return finding
     others = f", the most of {ranks} ranks" if ranks > 1 else ""
-    return msgspec.structs.replace(finding, evidence=f"rank {rank}: {finding.evidence}{others}")
+    return msgspec.structs.replace(finding, evidence=f"{rank}: {finding.evidence}{others}")
 
 
 def _count_samples(main: SampledThread, pattern: _FramePattern) -> int:

@@ -1,5 +1,6 @@
 """Inspects a running process from outside: its stacks, and the system's figures."""
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -9,7 +10,12 @@ import pynvml
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.record import Quantity, Unknown, make_measurement
 from perfkit.core.texts.redact import redact_arguments
-from perfkit.instruments.sensors.process_ranks import find_ranks, list_rank_processes
+from perfkit.instruments.sensors.process_ranks import (
+    add_descendants,
+    find_ranks,
+    find_spawned_ranks,
+    list_rank_processes,
+)
 from perfkit.instruments.sensors.sensors import open_sensors
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.instruments.stacks.py_spy import explain_scope, spy_on_process
@@ -35,22 +41,29 @@ def sample_process(
     try:
         directory, command = process.cwd(), tuple(redact_arguments(process.cmdline()))
         children = process.children(recursive=True)
-        ranks = find_ranks(process, children)
-        workers = sorted(list_rank_processes(ranks, children), key=lambda worker: ranks[worker.pid])
-        measured = workers or [process]
-        resident = sum(member.memory_info().rss for member in measured)
-        threads, age = sum(member.num_threads() for member in measured), time.time() - process.create_time()
+        use, age = {process.pid: _read_use(process)}, time.time() - process.create_time()
     except psutil.AccessDenied:
         raise UnavailableError(f"process {process.pid} cannot be inspected; {explain_scope()}") from None
     except psutil.NoSuchProcess:
         raise UsageError(f"process {process.pid} ended before it could be sampled") from None
-    family = [process, *children]
+    parents: dict[int, int] = {}
+    for child in children:
+        with contextlib.suppress(psutil.Error):  # it has ended
+            use[child.pid], parents[child.pid] = _read_use(child), child.ppid()
+    children = [child for child in children if child.pid in parents]
+    family, launched = [process, *children], find_ranks(process, children)
     device_memory = _read_device_memory([member.pid for member in family])
     before, began = _read_cpu_s(family), time.monotonic()
     spied = spy_on_process(process.pid, file, seconds=seconds, hz=hz)
     after, elapsed = _read_cpu_s(family), time.monotonic() - began
     ended = not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     used = None if ended else sum(after[pid] - before[pid] for pid in after.keys() & before.keys())
+    threads = list(read_collapsed(spied.text, pid=process.pid, hz=hz, seconds=spied.seconds, directory=directory))
+    ranks: dict[int, int | None] = dict(launched)
+    workers = sorted((worker.pid for worker in list_rank_processes(launched, children)), key=launched.__getitem__)
+    if not workers and (spawned := find_spawned_ranks(threads, parents)):
+        workers, ranks = list(spawned), add_descendants(spawned, parents)
+    measured = workers or [process.pid]
     none = Unknown(reason="the process ended during sampling")
     facts = ProcessFacts(
         pid=process.pid,
@@ -59,9 +72,11 @@ def sample_process(
         age_s=age,
         cpu=none if used is None else make_measurement(used / elapsed, "1", "CPU time of the process and its children"),
         resident=make_measurement(
-            resident, "bytes", f"the operating system, {'the ranks' if workers else 'this process'}"
+            sum(use[pid][0] for pid in measured),
+            "bytes",
+            f"the operating system, {'the ranks' if workers else 'this process'}",
         ),
-        threads=threads,
+        threads=sum(use[pid][1] for pid in measured),
         children=len(family) - 1,
         device_memory=device_memory,
         hz=hz,
@@ -70,9 +85,15 @@ def sample_process(
         failed_samples=spied.failed,
         interrupted=spied.interrupted,
         ranks=ranks,
-        rank_pids=tuple(worker.pid for worker in workers),
+        rank_pids=tuple(workers),
+        spawned=bool(workers) and not launched,
     )
-    return facts, list(read_collapsed(spied.text, pid=process.pid, hz=hz, seconds=spied.seconds, directory=directory))
+    return facts, threads
+
+
+def _read_use(process: psutil.Process) -> tuple[int, int]:
+    """Resident bytes and number of threads."""
+    return process.memory_info().rss, process.num_threads()
 
 
 def _read_cpu_s(family: list[psutil.Process]) -> dict[int, float]:

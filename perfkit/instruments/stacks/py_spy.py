@@ -1,5 +1,6 @@
 """Samples of the stacks of another process, which knows nothing of it: taken by py-spy."""
 
+import json
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -154,6 +155,22 @@ def spy_on_process(pid: int, file: Path, *, seconds: float, hz: int) -> SpyResul
     if not seen.text:
         raise explain_failure(pid, "")
     return seen._replace(seconds=min(seen.seconds, seconds))
+
+
+def dump_stacks(pid: int) -> list[dict[str, Any]]:
+    """The stack of each thread of a process, with the local variables of each call, as py-spy's JSON has them.
+
+    Raises `PerfkitError`, with what to do, where nothing can be seen.
+    """
+    command = [_find_spy(), "dump", "--pid", str(pid), "--full-filenames", "--locals", "--json"]
+    try:
+        dumped = subprocess.run(command, capture_output=True, text=True, timeout=_WITHIN_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise PerfkitError(f"py-spy did not end within {_WITHIN_S:.0f} s") from None
+    if dumped.returncode:
+        raise explain_failure(pid, dumped.stderr)
+    threads: list[dict[str, Any]] = json.loads(dumped.stdout)
+    return threads
 
 
 def _find_spy() -> str:

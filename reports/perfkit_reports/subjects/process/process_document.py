@@ -1,7 +1,7 @@
 """The document of a look at a running process."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -113,7 +113,7 @@ def build_headline(analysis: ProcessAnalysis) -> str:
 
 def _describe_group(mains: list[WatchedThread]) -> str:
     """`rank 1: 98 % of its time at train.py:12 in loss, mostly in all_reduce`; of several ranks the mean."""
-    ranks = format_ranks([main.rank for main in mains if main.rank is not None])
+    ranks = _format_workers([main.rank for main in mains])
     share = fmean(main.stacks.lines[0].share for main in mains)
     whose = "its" if len(mains) == 1 else "their"
     where = _describe_line(mains[0].stacks.lines[0])
@@ -188,8 +188,19 @@ def _format_program(analysis: ProcessAnalysis) -> str:
 def _describe_launcher(analysis: ProcessAnalysis) -> Iterator[str]:
     process = analysis.process
     if process.rank_pids:
-        ranks = format_ranks([process.ranks[pid] for pid in process.rank_pids])
-        yield f"Process {process.pid} is a launcher and is left out: it started {ranks}."
+        ranks = [process.ranks[pid] for pid in process.rank_pids]
+        yield f"Process {process.pid} is a launcher and is left out: it started {_format_workers(ranks)}."
+        if process.spawned and any(rank is not None for rank in ranks):
+            yield "A rank is the index that torch.multiprocessing gave its process."
+
+
+def _format_workers(ranks: Sequence[int | None]) -> str:
+    """`ranks 0 and 1`, `rank 0 and 1 process of unknown rank`."""
+    known = [rank for rank in ranks if rank is not None]
+    unknown = len(ranks) - len(known)
+    parts = [format_ranks(known)] if known else []
+    parts += [f"{format_plural(unknown, 'process', 'processes')} of unknown rank"] if unknown else []
+    return " and ".join(parts)
 
 
 def _format_thread(thread: WatchedThread) -> str:

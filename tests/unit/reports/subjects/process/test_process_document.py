@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import msgspec
+
 from perfkit.analysis.model.stacks import ProcessAnalysis
 from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
@@ -80,6 +82,25 @@ def test_of_a_launcher_the_ranks_are_named_and_it_is_left_out() -> None:
     assert (odd.startswith("Rank 2: 100 % "), "job.py:3" in odd) == (True, True)
     assert (others.startswith("ranks 0 and 1: 88 % "), "job.py:7" in others) == (True, True)
     assert "ranks 0, 1 and 2" in document.lead[1]
+
+
+def test_ranks_that_a_program_spawned_are_indices_or_of_unknown_rank() -> None:
+    ranks = {51: 4, 52: None, 53: None, 54: None}
+    spawner = changed(facts(), pid=50, ranks=ranks, rank_pids=(51, 52, 53), spawned=True)
+    sampled = read_collapsed(RANKS, pid=50, hz=20.0, seconds=2.0, directory="/home/me")
+    made = analyze_process(spawner, sampled)
+    assert [(thread.pid, thread.rank, thread.main) for thread in made.threads] == [
+        (51, 4, True),
+        (52, None, True),
+        (53, None, True),
+        (54, None, False),
+    ]
+    [finding] = made.findings
+    assert finding.evidence.startswith("process 53: ")
+    lead = build_document(made).lead
+    assert list_figures(lead[1]) == ["50", "4", "2"]
+    assert len(lead) == 3
+    assert len(build_document(msgspec.structs.replace(made, process=changed(spawner, spawned=False))).lead) == 2
 
 
 def test_a_program_that_imports_is_said_to() -> None:
