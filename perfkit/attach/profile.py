@@ -90,6 +90,11 @@ class Profile:
         return self._watcher is not None and self._watcher.active
 
     @property
+    def steps(self) -> int:
+        """The number of detected steps of the loop so far; it stays where it is once `active` is False."""
+        return 0 if self._watcher is None else self._watcher.session.steps
+
+    @property
     def folder(self) -> Path:
         """The folder of the run; until the first step is over, the one that was asked for."""
         return self._order.wishes.folder if self._watcher is None else self._watcher.session.folder

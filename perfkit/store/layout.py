@@ -14,6 +14,7 @@
     rank<k>/flight_recorder.json.gz the last collectives of a rank that did not end well: `perfkit.flight`
 <suite>/<variant>/counters/         the launch under Nsight Compute, whose counts the first run's `counters.csv` holds
 <suite>/ended/rank<k>/              stacks and last collectives of a rank under `perfkit run` that SIGTERM ended
+<suite>/stalled/rank<k>/            the same of one that made no progress for long
 <suite>/.lock                       held by the `perfkit bench` that writes the suite
 <suite>/slurm/                      with --launcher slurm: what was submitted, and what the job printed
 <suite>/report.html, report.json, ... what `perfkit report` renders; notebook.html where a notebook asked for it

@@ -16,6 +16,7 @@ from perfkit_cli.run_script.options import RunOptions
 from perfkit_cli.run_script.program import UserProgram
 from perfkit_cli.run_script.run_profile import make_run_profile
 from perfkit_cli.run_script.spawned_ranks import SpawnedRank, follow_spawn
+from perfkit_cli.run_script.stalled_rank import StallWatch
 from perfkit_cli.run_script.step_function import StepFunction
 from perfkit_cli.run_script.terminated_rank import report_on_termination
 
@@ -63,6 +64,7 @@ class ProgramWatcher:
         self._program = program
         self._name = name
         self._profile: Profile | None = None
+        self._stalls: StallWatch | None = None
         self._ended = False
         self._spawned = False
         self._process = os.getpid()
@@ -92,6 +94,8 @@ class ProgramWatcher:
         if self._ended or os.getpid() != self._process:
             return
         self._ended = True
+        if self._stalls is not None:
+            self._stalls.stop()
         try:
             self._guard(self._finish_report, error)
         except KeyboardInterrupt:
@@ -101,7 +105,9 @@ class ProgramWatcher:
         profile = make_run_profile(self._options, self.folder, self._name, logs=read_rank() == 0)
         self._profile = profile
         report_on_termination(read_rank(), lambda: profile.folder)
+        self._stalls = StallWatch(profile, read_rank())
         self._profile.start(by_hand=self.steps is not None)
+        self._stalls.start()
         if self.steps is not None:
             self.steps.on_step = self._profile.step
 

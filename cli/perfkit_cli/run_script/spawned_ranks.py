@@ -9,6 +9,7 @@ from typing import Any
 
 from perfkit_cli.run_script.options import RunOptions
 from perfkit_cli.run_script.run_profile import make_run_profile
+from perfkit_cli.run_script.stalled_rank import StallWatch
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,14 @@ class SpawnedRank:
     name: str
 
     def __call__(self, index: int, *args: Any) -> None:
-        with make_run_profile(self.options, self.folder, self.name, logs=index == 0):
-            self.function(index, *args)
+        profile = make_run_profile(self.options, self.folder, self.name, logs=index == 0)
+        stalls = StallWatch(profile, index)
+        with profile:
+            stalls.start()
+            try:
+                self.function(index, *args)
+            finally:
+                stalls.stop()
 
 
 def follow_spawn(module: ModuleType, watched: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -1,21 +1,16 @@
 """What a rank under `perfkit run` leaves that is terminated, as one that hangs is: its stacks, its flight record, and a
 line."""
 
-import faulthandler
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from perfkit.core.errors import RunFormatError
-from perfkit.flight.mismatch_text import describe_position
-from perfkit.flight.record_file import read_flight_record
-from perfkit.store.layout import FLIGHT_FILE, get_rank_folder
+from perfkit.store.layout import get_rank_folder
+from perfkit_cli.run_script.left_report import leave_report, write_line
 
 _FOLDER = "ended"  # within that of the results
-_STACKS = "stacks.txt"
 _RANKS = "WORLD_SIZE"
 
 
@@ -37,23 +32,5 @@ def report_on_termination(rank: int, find_folder: Callable[[], Path]) -> None:
 
 
 def _leave_report(rank: int, folder: Path) -> None:
-    from perfkit.measure.rank.flight_dump import save_flight_record
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _STACKS).open("w") as file:
-        faulthandler.dump_traceback(file)
-    save_flight_record(folder)
-    position = _read_position(folder / FLIGHT_FILE)
-    if sys.stderr is not None:
-        sys.stderr.write(f"perfkit: rank {rank} was terminated{position}; stacks and collectives: {folder}\n")
-        sys.stderr.flush()
-
-
-def _read_position(path: Path) -> str:
-    """`, waiting in all_reduce 12 of default_pg at train.py:7 (loss)`; "" without a record."""
-    if not path.is_file():
-        return ""
-    try:
-        return describe_position(read_flight_record(path))
-    except RunFormatError:
-        return ""
+    place = leave_report(folder)
+    write_line(f"rank {rank} was terminated{place}; stacks and collectives: {folder}")

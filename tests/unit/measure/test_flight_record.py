@@ -13,7 +13,7 @@ from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.match import find_mismatches
 from perfkit.flight.record_file import read_flight_record
 from perfkit.measure.launch.dump_mark import find_marks
-from perfkit.measure.rank.flight_dump import save_flight_record
+from perfkit.measure.rank.flight_dump import count_collectives, save_flight_record
 
 
 @pytest.fixture
@@ -59,3 +59,12 @@ def test_the_mark_stands_while_the_record_is_made(tmp_path: Path, monkeypatch: p
         save_flight_record(tmp_path)
     assert seen == [[tmp_path / "flight_recorder.writing"]]
     assert find_marks(tmp_path) == []
+
+
+@pytest.mark.usefixtures("_alone")
+def test_collectives_are_counted_as_they_end() -> None:
+    entered, ended = count_collectives()
+    assert entered == ended >= 2
+    for _ in range(3):
+        dist.all_reduce(torch.ones(5))
+    assert count_collectives() == (entered + 3, ended + 3)
