@@ -1,6 +1,6 @@
 """Memory growth: blocks left at the end of a step, by origin, that grow step after step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +17,8 @@ IN_MOST = 0.9  # of the steps but the first must leave something
 STEADY = 10  # times the least that a step leaves is the most: what comes in one step is not a leak
 SHARE_OF_TOTAL = 0.5  # of an origin's growth must show in the total, else others shrink by it: it is replaced
 
-# How blocks are put together, finest first: what a leak with changing shapes leaves is found without them, and one
-# whose origins were recorded in some steps only by its category.
-_TEXTS = ("op", "module", "line", "shape", "dtype")
-_LEVELS: tuple[tuple[str, ...], ...] = (_TEXTS, ("op", "module", "line"), ())
+# How blocks are put together, finest first: what a leak with changing shapes leaves is found without them.
+_LEVELS: tuple[tuple[str, ...], ...] = (("op", "module", "line", "shape", "dtype"), ("op", "module", "line"))
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,11 @@ def find_growth(allocations: Allocations, lives: Lifetimes, categories: NDArray[
     Blocks born in a step and alive at its end are put together by category, op, module, line, shape and dtype. What
     one origin holds at the ends of steps must never shrink, grow in nearly all but the first, in the last too, by
     steady amounts, and the bytes alive must grow with it: so a cache that fills, state made once, buffers that are
-    replaced and lists that are emptied are no leaks. What is left over is tried again without shape and dtype, then by
-    category alone, with these texts "".
+    replaced and lists that are emptied are no leaks. What is left over is tried again without shape and dtype.
+
+    A leak whose origins were recorded in some steps only is found by category and size, with all texts "". Different
+    origins may meet there, such as state that is built up once and its buffers: only blocks that are never freed
+    count, and the first step must leave some, too.
 
     Bytes are the mean over the steps but the first. `categories` are indices into `CATEGORIES`, one a life.
     """
@@ -59,9 +60,11 @@ def find_growth(allocations: Allocations, lives: Lifetimes, categories: NDArray[
     total = int(alive[-1] - alive[0])
     growing: list[MemoryGrowth] = []
     for texts in _LEVELS:
-        grows, members = _find_growing_origins(allocations, kept, texts, len(ends), total)
+        columns = {text: getattr(allocations, text)[kept.event] for text in texts}
+        grows, members = _find_growing_origins(allocations, kept, columns, len(ends), total)
         growing += grows
         kept = kept.select_blocks(~members)
+    growing += _find_growing_sizes(allocations, kept.select_blocks(kept.died == len(ends)), len(ends), total)
     return tuple(sorted(growing, key=lambda row: -row.bytes_per_step))
 
 
@@ -73,12 +76,19 @@ def _select_kept_blocks(lives: Lifetimes, categories: NDArray[np.int8], first: i
     )
 
 
+def _find_growing_sizes(allocations: Allocations, kept: _KeptBlocks, steps: int, total: int) -> list[MemoryGrowth]:
+    size = _number_rows([kept.category, kept.size])
+    left = np.unique(size * steps + kept.born) // steps  # each size once for each step that leaves blocks of it
+    often = np.flatnonzero(np.bincount(left) >= IN_MOST * steps)
+    growing, _ = _find_growing_origins(allocations, kept.select_blocks(np.isin(size, often)), {}, steps, total)
+    return growing
+
+
 def _find_growing_origins(
-    allocations: Allocations, kept: _KeptBlocks, texts: Sequence[str], steps: int, total: int
+    allocations: Allocations, kept: _KeptBlocks, texts: Mapping[str, Ints], steps: int, total: int
 ) -> tuple[list[MemoryGrowth], NDArray[np.bool_]]:
-    """The growing origins, distinguished by category and `texts`, and their blocks."""
-    columns: list[Ints] = [getattr(allocations, text)[kept.event] for text in texts]
-    origin = _number_rows([kept.category, *columns])
+    """The growing origins, distinguished by category and the numbers of their `texts`, and their blocks."""
+    origin = _number_rows([kept.category, *texts.values()])
     often = np.flatnonzero(np.bincount(origin) >= IN_MOST * (steps - 1))  # others leave nothing in too many steps
     row = np.full(len(kept.size), NONE, np.int64)
     chosen = np.isin(origin, often)
@@ -104,7 +114,7 @@ def _find_growing_origins(
                 blocks_per_step=float(blocks[number, 1:].mean()),
                 steps=steps,
                 category=CATEGORIES[int(kept.category[one])],
-                **{text: allocations.names[int(column[one])] for text, column in zip(texts, columns, strict=True)},
+                **{text: allocations.names[int(column[one])] for text, column in texts.items()},
             )
         )
     return rows, np.isin(row, np.flatnonzero(grows))

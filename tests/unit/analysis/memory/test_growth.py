@@ -179,6 +179,30 @@ def test_a_leak_whose_origin_was_recorded_in_one_step_has_its_category() -> None
     assert (leak.bytes_per_step, leak.category, leak.op) == (64 * KIB, ACTIVATION, "")
 
 
+@pytest.mark.parametrize("steps", [3, 4, 6])
+@pytest.mark.parametrize("begins", [1, 2, 4])
+@pytest.mark.parametrize("factors", [16, 40, 128])
+def test_state_that_a_communication_hook_builds_up_is_none(steps: int, begins: int, factors: int) -> None:
+    """As PowerSGD: factors once, an error in place of the last one, and a copy that gloo may hold a step longer."""
+    errors: list[int] = []
+    copies: list[int] = []
+
+    def compress(recording: Recording, number: int) -> None:
+        if number < begins:
+            return
+        if number == begins:
+            recording.alloc(factors, UNKNOWN, op="aten::empty")
+        errors.append(recording.alloc(128, UNKNOWN, op="aten::zeros" if number == begins else "aten::sub"))
+        if len(errors) > 1:
+            recording.free(errors.pop(0))
+        if copies:
+            recording.free(copies.pop())
+        if number == begins + 1:
+            copies.append(recording.alloc(128, UNKNOWN, op="aten::clone"))
+
+    assert recorded(steps, compress).grown() == ()
+
+
 def test_leaks_come_by_size() -> None:
     leaks = recorded(4, lambda r, number: (r.alloc(8, op="aten::small"), r.alloc(80, op="aten::large"))).grown()
     assert [leak.op for leak in leaks] == ["aten::large", "aten::small"]
