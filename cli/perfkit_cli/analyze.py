@@ -113,7 +113,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Traces analyzed at once.  [default: limited by cores and memory]",
+    help="Traces or dumps read at once.  [default: limited by cores and memory]",
 )
 @click.option(
     "--max-bytes",
@@ -194,10 +194,10 @@ def command(
         return
     if dumps := select_dumps(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
-        amounts = {"jobs": jobs, "max-bytes": max_bytes, "time-limit": time_limit}
+        amounts = {"max-bytes": max_bytes, "time-limit": time_limit}
         reason = "these are flight recorder dumps, but {} is for traces; omit it"
         _refuse_options({**options, **amounts, "engine": engine != ENGINES[0], "export": exports}, reason)
-        _analyze_dumps(dumps, out, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
+        _analyze_dumps(dumps, out, jobs, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
         return
     sources = expand_sources(traces)
     if exports:
@@ -255,7 +255,14 @@ def _refuse_options(options: Mapping[str, object], reason: str) -> None:
 
 
 def _analyze_dumps(
-    dumps: tuple[str, ...], out: Path | None, *, static: bool, as_json: bool, verbose: bool, quiet: bool
+    dumps: tuple[str, ...],
+    out: Path | None,
+    jobs: int | None,
+    *,
+    static: bool,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
 ) -> None:
     """Show which ranks missed which collective, as a report or as JSON."""
     from perfkit.analysis.pipeline.flight_analysis import analyze_flight
@@ -266,7 +273,7 @@ def _analyze_dumps(
         if as_json
         else choose_folder(dumps, out, OUT / _derive_report_name(dumps), FLIGHT_REPORT_FILE, "perfkit analyze")
     )
-    analysis = analyze_flight(dumps, command=get_command_line())
+    analysis = analyze_flight(dumps, command=get_command_line(), jobs=jobs)
     if folder is None:
         from perfkit_reports.document.raw import encode_json as encoded
 

@@ -29,6 +29,7 @@ _PEERS = re.compile(r"(?P<op>\w+) (?P<own>\d+)(?P<arrow>->|<-)(?P<other>\d+)$")
 _NUMBER = re.compile(r"\d+")
 _MOST_ELEMENTS = 1 << 50
 _STACKS = 4096  # that are kept to be shared
+_GROUPS = 16  # lists of ranks, likewise
 
 _Line = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -98,9 +99,15 @@ def _list_shapes(entry: _DumpEntry) -> tuple[tuple[int, ...], ...]:
 
 def _build_group(name: str, config: _GroupConfig) -> ProcessGroup:
     ranks = config.ranks
-    if isinstance(ranks, str):  # "[0, 1]"
-        ranks = tuple(int(number[:9]) for number in _NUMBER.findall(ranks))
+    if isinstance(ranks, str):
+        ranks = _parse_ranks(ranks)
     return ProcessGroup(name=name, description=config.desc, ranks=tuple(dict.fromkeys(ranks)))
+
+
+@lru_cache(_GROUPS)
+def _parse_ranks(ranks: str) -> tuple[int, ...]:
+    """The ranks of a list as text, `[0, 1]`: every rank's dump has that of all ranks."""
+    return tuple(int(number[:9]) for number in _NUMBER.findall(ranks))
 
 
 def _build_collective(entry: _DumpEntry) -> RecordedCollective:

@@ -66,7 +66,7 @@ def analyze(source: Named, *, kind: str | None = None, **options: Any) -> Any:
         kind: `trace`, `memory`, `flight` or `suite` overrides the recognized kind: `memory` analyzes the memory events
             of a trace.
         options: of traces: `against`, `device`, `counters`, `capture`, `what_if`, `engine`, `jobs`, `max_bytes`,
-            `time_limit_s`, `progress`, as `perfkit analyze` takes them. Other kinds take none.
+            `time_limit_s`, `progress`, as `perfkit analyze` takes them. Of dumps: `jobs`. Other kinds take none.
 
     Raises:
         UsageError: an unknown kind of input, or an unknown option; the message says what is accepted.
@@ -268,8 +268,8 @@ def _analyze_memory(source: str) -> MemoryAnalysis:
     return analyze_memory(source, command=_format_call("analyze", [source]))
 
 
-def _analyze_flight(sources: Sequence[str]) -> FlightAnalysis:
-    return analyze_flight(sources, command=_format_call("analyze", sources))
+def _analyze_flight(sources: Sequence[str], *, jobs: int | None = None) -> FlightAnalysis:
+    return analyze_flight(sources, command=_format_call("analyze", sources), jobs=jobs)
 
 
 def _format_call(function: str, sources: Sequence[str]) -> str:
