@@ -44,7 +44,8 @@ def build_chart(exchange: ExchangeMap, block: str) -> Chart:
             fixedrange=True,
         ),
     )
-    cell = "" if exchange.ranks_per_row == 1 else f" A cell sums {exchange.ranks_per_row} by {exchange.ranks_per_row}."
+    merged = exchange.ranks_per_row
+    cell = "" if merged == 1 else f" A cell sums {merged} by {merged} ranks, as far as their traces show."
     return Chart(
         id=block,
         figure=figure,

@@ -1,12 +1,14 @@
 """Bytes of all-to-alls between each two ranks."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perfkit.analysis.model.fleet import ExchangeMap
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
-from perfkit.analysis.ranks.exchanges import Exchange, build_exchange_map
+from perfkit.analysis.ranks.exchanges import MOST_PEERS, Exchange, build_exchange, build_exchange_map
 from perfkit_reports.charts.exchange_map import build_chart
 from tests.fixtures.rank_files import Call, write_rank
 
@@ -82,3 +84,50 @@ def test_cells_of_thousands_have_the_sum_of_their_ranks() -> None:
     expected = 2.0 * 8 * 64
     assert [found.bytes[place][place] for place in range(3)] == [expected - 2.0, expected, expected]
     assert found.bytes[0][1] is None
+
+
+def make_exchanges(moved: np.ndarray, ranks: range, traced: Iterable[int]) -> dict[int, list[Exchange]]:
+    """The exchanges of the traced ranks of a group; `moved` are the bytes from each member to each."""
+    places = {rank: place for place, rank in enumerate(ranks)}
+    return {
+        rank: [build_exchange(tuple(ranks), np.stack((moved[places[rank]], moved[:, places[rank]])))] for rank in traced
+    }
+
+
+def test_ranks_of_a_large_group_keep_a_number_for_each_block() -> None:
+    ranks = range(0, 2 * MOST_PEERS + 64, 2)  # 288 of 576
+    moved = np.random.default_rng(7).integers(0, 1000, (len(ranks), len(ranks))).astype(np.float64)
+    exchanges = make_exchanges(moved, ranks, ranks)
+    assert {len(mine[0].sent) for mine in exchanges.values()} == {36}
+    found = build_exchange_map(exchanges)
+    assert found is not None
+    assert (found.ranks_per_row, found.ranks[:3], len(found.ranks)) == (16, (0, 16, 32), 36)
+    expected = moved.reshape(36, 8, 36, 8).sum(axis=(1, 3))
+    assert [list(row) for row in found.bytes] == [pytest.approx(list(row)) for row in expected]
+
+
+def test_blocks_that_lack_traces_are_known_from_the_receivers() -> None:
+    ranks = range(300)
+    moved = np.random.default_rng(8).integers(1, 1000, (300, 300)).astype(np.float64)
+    lacking = {9, 14, *range(40, 48)}
+    found = build_exchange_map(make_exchanges(moved, ranks, set(ranks) - lacking))
+    assert found is not None
+    assert found.ranks_per_row == 8
+    assert found.bytes[1][0] == pytest.approx(moved[8:16, :8].sum())
+    assert found.bytes[0][1] == pytest.approx(moved[:8, 8:16].sum())
+    traced = [8, 10, 11, 12, 13, 15]
+    known = max(moved[traced, 8:16].sum(), moved[8:16, traced].sum())
+    assert found.bytes[1][1] == pytest.approx(known)
+    assert found.bytes[5][5] is None
+    assert found.bytes[5][6] == pytest.approx(moved[40:48, 48:56].sum())
+
+
+def test_small_and_large_groups_are_one_map() -> None:
+    ranks = range(260)
+    moved = np.ones((260, 260))
+    exchanges = make_exchanges(moved, ranks, ranks)
+    exchanges[259].append(Exchange((3, 259), (5.0, 6.0), (7.0, 6.0)))
+    found = build_exchange_map(exchanges)
+    assert found is not None
+    assert found.ranks_per_row == 8
+    assert (found.bytes[32][0], found.bytes[32][32], found.bytes[0][32]) == (4 * 8 + 5.0, 4 * 4 + 6.0, 8 * 4)
