@@ -98,8 +98,9 @@ class SkewRow(Struct):
 class CollectiveTiming(Struct):
     """Equal collectives over all ranks. `latency_s` is the mean time from the last rank's arrival until it leaves,
     `worst_latency_s` the longest. `start_skew_s` (`end_skew_s`) is the mean time from the first rank's begin (end)
-    until the last one's. `bus_bandwidth` follows from the mean latency. `hosts` is whether the ranks share a host,
-    empty where unknown.
+    until the last one's. `message_bytes` are of the rank with most; where ranks differ, `summed_bytes` are those of all
+    traced ranks, the mean over the calls. `bus_bandwidth` follows from the mean latency. `hosts` is whether the ranks
+    share a host, empty where unknown.
     """
 
     name: str
@@ -113,6 +114,7 @@ class CollectiveTiming(Struct):
     end_skew_s: float
     bus_bandwidth: float | None = None
     hosts: str = ""
+    summed_bytes: float | None = None
 
 
 class ExchangeMap(Struct):

@@ -31,6 +31,7 @@ from perfkit.analysis.ranks.skew import (
     sum_margins,
     sum_saved_waits,
 )
+from perfkit.analysis.ranks.slot_messages import reduce_messages
 from perfkit.analysis.ranks.slots import CollectiveRows, Source
 from perfkit.analysis.ranks.step_lateness import StepLateness, compute_step_lateness
 from perfkit.analysis.ranks.straggler import find_late_ranks, find_straggler
@@ -180,6 +181,7 @@ class FleetReducer:
             grid=_build_grid(chosen, lateness),
             timings=build_timings(
                 matched,
+                reduce_messages(source, len(chosen), slots, keys),
                 kinds,
                 keys,
                 parts,

@@ -35,7 +35,6 @@ class MatchedCollectives:
         transfer_ns: its duration on the rank that came last, which waits for nobody.
         margin_ns: how long all others waited for the last one alone.
         start_skew_ns, end_skew_ns: on corrected clocks, from the first rank to begin (end) until the last.
-        message: of each slot, NONE where unknown.
     """
 
     kind: Ints
@@ -52,7 +51,6 @@ class MatchedCollectives:
     margin_ns: Ints
     start_skew_ns: Ints
     end_skew_ns: Ints
-    message: Ints
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -67,7 +65,7 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
     shortest, longest, total = np.full(size, _NEVER), np.full(size, _UNSET), np.zeros(size, np.float64)
     second = np.full(size, _NEVER)
     first_start, last_end = np.full(size, _NEVER), np.full(size, _UNSET)
-    latest, message = np.full(size, NONE, np.int64), np.full(size, NONE, np.int64)
+    latest = np.full(size, NONE, np.int64)
     for rank in range(ranks):
         rows = source(rank)
         slot = slots.find_slots(rows)
@@ -82,7 +80,6 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
         first_end[slot] = np.minimum(first_end[slot], rows.end_ns - offset)
         first_start[slot] = np.minimum(first_start[slot], rows.start_ns - offset)
         last_end[slot] = np.maximum(last_end[slot], rows.end_ns - offset)
-        message[slot] = np.maximum(message[slot], rows.message)
         latest[slot] = np.where(duration < shortest[slot], rank, latest[slot])
         second[slot] = np.minimum(second[slot], np.maximum(duration, shortest[slot]))
         shortest[slot] = np.minimum(shortest[slot], duration)
@@ -107,7 +104,6 @@ def reduce_collectives(source: Source, ranks: int, slots: Slots, clocks: list[Ra
         margin_ns=np.where(several, second, shortest) - shortest,
         start_skew_ns=last_start - first_start,
         end_skew_ns=last_end - first_end,
-        message=message,
     )
 
 

@@ -215,7 +215,13 @@ TIMINGS: tuple[Column[CollectiveTiming], ...] = (
     Column(
         "Message",
         lambda row: make_optional_cell(row.message_bytes, units.format_bytes, _NO_SIZE),
-        help="bytes per call",
+        help="bytes per call, of the rank with most",
+    ),
+    Column(
+        "All ranks",
+        lambda row: make_optional_cell(row.summed_bytes, units.format_bytes, "equal on all ranks, or unknown"),
+        help="bytes per call, sum of the traced ranks where they differ",
+        weight=Weight.DETAIL,
     ),
     Column("Calls", lambda row: make_calls_cell(row.calls), help="per step"),
     Column(
