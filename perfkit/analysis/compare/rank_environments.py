@@ -1,6 +1,6 @@
 """Differences between the environments of the ranks of one job."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
 from perfkit.analysis.model.fleet import RankDifference
@@ -24,13 +24,16 @@ def compare_rank_environments(environments: Mapping[str, Environment]) -> tuple[
     return tuple(_group_ranks(key, of_ranks) for key, of_ranks in values.items())
 
 
-def compare_traced_ranks(traces: Sequence[RankTrace]) -> tuple[RankDifference, ...]:
-    """The same from traces alone: their devices, and the versions that they name."""
-    keys = dict.fromkeys(name for trace in traces for name in trace.properties if name.lower().endswith(_VERSION))
-    tables = {
-        "device_name": {trace.label: trace.device_name or _NOT_RECORDED for trace in traces},
-        **{key: {trace.label: trace.properties.get(key, _NOT_RECORDED) for trace in traces} for key in keys},
-    }
+def describe_traced_rank(trace: RankTrace) -> dict[str, str]:
+    """The environment as a trace states it: its device, and the versions that it names."""
+    versions = {name: value for name, value in trace.properties.items() if name.lower().endswith(_VERSION)}
+    return {"device_name": trace.device_name, **versions} if trace.device_name else versions
+
+
+def compare_traced_ranks(stated: Mapping[str, Mapping[str, str]]) -> tuple[RankDifference, ...]:
+    """The same from what the traces of ranks state; see `describe_traced_rank`."""
+    keys = dict.fromkeys(key for values in stated.values() for key in values)
+    tables = {key: {label: values.get(key, _NOT_RECORDED) for label, values in stated.items()} for key in keys}
     return tuple(_group_ranks(key, values) for key, values in tables.items() if _differ(values.values()))
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import perfkit
-from perfkit.analysis.compare.rank_environments import compare_traced_ranks
 from perfkit.analysis.difference.difference import compare_traces
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import MOST_FULL, TraceAnalysis
@@ -25,7 +24,6 @@ from perfkit.analysis.pipeline.file_analysis import (
 from perfkit.analysis.pipeline.many_traces import SummaryCollector, analyze_chosen
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.analysis.pipeline.trace_results import FullResults, ResultCollector
-from perfkit.analysis.ranks.fleet import ReducedJob
 from perfkit.analysis.ranks.job_notes import describe_jobs, name_jobs
 from perfkit.analysis.ranks.joint_simulation import MOST_RANKS
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
@@ -153,14 +151,13 @@ def summarize_all(
 def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, command: str) -> TraceAnalysis:
     """Build the report data of traces; `others` are those to compare with, read `like` these."""
     analyzed, warnings = full.traces, list(full.warnings)
-    reduced = [_add_differences(job, analyzed) for job in full.jobs]
-    files = [path for job in reduced for path in job.paths]
-    fleets = [job.fleet for job in reduced if job.fleet is not None]
-    if len(reduced) > 1:
-        names = name_jobs([job.paths for job in reduced])
-        warnings.append(describe_jobs(names, [len(job.paths) for job in reduced]))
+    files = [path for job in full.jobs for path in job.paths]
+    fleets = [job.fleet for job in full.jobs if job.fleet is not None]
+    if len(full.jobs) > 1:
+        names = name_jobs([job.paths for job in full.jobs])
+        warnings.append(describe_jobs(names, [len(job.paths) for job in full.jobs]))
         fleets = [
-            replace(job.fleet, job=name) for name, job in zip(names, reduced, strict=True) if job.fleet is not None
+            replace(job.fleet, job=name) for name, job in zip(names, full.jobs, strict=True) if job.fleet is not None
         ]
     change = None
     if others:
@@ -185,14 +182,6 @@ def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, com
         warnings=tuple(dict.fromkeys(warnings)),
         files_digest=compute_digest(files) if len(files) > len(full.traces) else "",
     )
-
-
-def _add_differences(job: ReducedJob, traces: Sequence[RankTrace]) -> ReducedJob:
-    """The job with what differs between the devices and versions of its ranks."""
-    if job.fleet is None:
-        return job
-    mine = [trace for trace in traces if trace.file_info.path in set(job.paths)]
-    return job._replace(fleet=replace(job.fleet, differences=compare_traced_ranks(mine)))
 
 
 def _analyze_baseline(after: RankTrace, others: Sequence[str], like: TraceJob) -> RankTrace:

@@ -137,6 +137,7 @@ def _describe_origin(trace: Trace) -> TraceOrigin | None:
         content,
         has_date=trace.base_ns > 0,
         trace_id=trace.properties.get("trace_id", ""),
+        version=trace.properties.get("nccl_version", ""),
     )
 
 

@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 from msgspec.structs import replace
 
+from perfkit.analysis.compare.rank_environments import compare_traced_ranks
 from perfkit.analysis.model.fleet import LATE, STEP, WAIT, Fleet, RankRow, SkewRow, StepGrid
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.ranks.arrivals import Arrivals, CollectiveKind
@@ -188,6 +189,7 @@ class FleetReducer:
                 [member.host for member in chosen],
                 {key: shared for member in chosen for key, shared in member.hosts_by_message},
             ),
+            differences=compare_traced_ranks({member.row.label: member.environment for member in members}),
             exchange=build_exchange_map(
                 {member.row.rank: member.exchanges for member in chosen if member.row.rank is not None}
             ),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from perfkit.analysis.compare.rank_environments import describe_traced_rank
 from perfkit.analysis.model.fleet import RankRow
 from perfkit.analysis.model.time_split import (
     COMPUTE_BOUND,
@@ -43,6 +44,7 @@ class FleetMember(NamedTuple):
     origin: TraceOrigin
     length: int
     first: int = 0
+    environment: Mapping[str, str] = {}
 
     @property
     def order(self) -> tuple[bool, int, str, str]:
@@ -68,6 +70,7 @@ def build_member(rank: RankTrace, arrivals: Arrivals) -> FleetMember:
         exchanges=arrivals.exchanges,
         origin=origin._replace(rank=rank.rank),
         length=len(arrivals),
+        environment=describe_traced_rank(rank),
     )
 
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 class TraceOrigin(NamedTuple):
     """What tells the jobs of traces apart.
 
-    `job` is what the file states of its job, equal for all ranks (world size, process group of all ranks, versions);
-    empty without. `start_ns` and `end_ns` are by the clock of its host, since 1970 if `has_date`. `content` is equal
-    for copies, `trace_id` may be for all ranks of a recording.
+    `job` is what the file states of its job, equal for all ranks (world size, backend, process group of all ranks);
+    empty without. `version` is that of the backend, in which few jobs differ between ranks. `start_ns` and `end_ns` are
+    by the clock of its host, since 1970 if `has_date`. `content` is equal for copies, `trace_id` may be for all ranks
+    of a recording.
     """
 
     path: str
@@ -23,6 +24,7 @@ class TraceOrigin(NamedTuple):
     content: int = 0
     has_date: bool = False
     trace_id: str = ""
+    version: str = ""
 
 
 # Clocks of hosts agree better, and ranks are recorded together.
@@ -33,8 +35,8 @@ def group_jobs(origins: Sequence[TraceOrigin]) -> list[list[int]]:
     """The traces of each job by index, the job with most ranks first.
 
     Traces whose files state different jobs are of different ones, and so are those recorded a minute apart. Where ranks
-    still occur several times, those in one folder, of one name but for the rank, or recorded at the same time belong
-    together. Copies of a trace stay in its job.
+    still occur several times, those in one folder, of one version, of one name but for the rank, or recorded at the
+    same time belong together. Copies of a trace stay in its job.
     """
     stated: dict[str, list[int]] = {}
     for index, origin in enumerate(origins):
@@ -97,12 +99,12 @@ def _split_recordings(origins: Sequence[TraceOrigin], members: Sequence[int]) ->
     return [[copy for index in group for copy in copies[index]] for group in distinct.values()]
 
 
-def _compare(one: TraceOrigin, other: TraceOrigin) -> tuple[bool, bool, int]:
-    """How unlikely two traces are of one job: other folders, other names, and the time between them in ns."""
+def _compare(one: TraceOrigin, other: TraceOrigin) -> tuple[bool, bool, bool, int]:
+    """How unlikely two traces are of one job: other folders, versions and names, and the time between them in ns."""
     paths = PurePosixPath(one.path), PurePosixPath(other.path)
     gap_ns = max(0, max(one.start_ns, other.start_ns) - min(one.end_ns, other.end_ns))
     names = [
         path.name if origin.rank is None else re.sub(rf"(?<!\d)0*{origin.rank}(?!\d)", "", path.name, count=1)
         for path, origin in zip(paths, (one, other), strict=True)
     ]
-    return paths[0].parent != paths[1].parent, names[0] != names[1], gap_ns
+    return paths[0].parent != paths[1].parent, one.version != other.version, names[0] != names[1], gap_ns

@@ -25,6 +25,7 @@ _SIZES = (
     "computeMajor",
     "computeMinor",
 )
+NCCL_VERSION = "nccl_version"  # of `distributedInfo`
 _KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RANK = re.compile(r"(?:rank|worker)[-_ .]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -59,7 +60,7 @@ def read_trace_metadata(text: bytes) -> TraceMetadata:
         world_size=_parse_natural(place.get("world_size")),
         group_sizes=_collect_group_sizes(place.get("pg_config")),
         job=_describe_job(place),
-        properties=_collect_properties(members) | _describe_sizes(devices),
+        properties=_collect_properties(members) | _describe_sizes(devices) | _read_backend_version(place),
         complete=complete,
     )
 
@@ -112,7 +113,7 @@ def _collect_group_sizes(value: object) -> tuple[int, ...]:
 
 
 def _describe_job(place: dict[str, Any]) -> str:
-    """What is equal for all ranks of a job: its world size, backend and versions, and the group of all ranks."""
+    """What is equal for all ranks of a job: its world size and backend, and the group of all ranks."""
     size, groups = _parse_natural(place.get("world_size")), place.get("pg_config")
     if size is None:
         return ""
@@ -121,7 +122,13 @@ def _describe_job(place: dict[str, Any]) -> str:
         for group in (groups if isinstance(groups, list) else [])
         if isinstance(group, dict) and _parse_natural(group.get("pg_size")) == size
     ]
-    return msgspec.json.encode([size, place.get("backend"), place.get("nccl_version"), of_all[:1]]).decode()
+    return msgspec.json.encode([size, place.get("backend"), of_all[:1]]).decode()
+
+
+def _read_backend_version(place: dict[str, Any]) -> dict[str, str]:
+    """The version of NCCL, which may differ between the ranks of a job: as a member of the file."""
+    version = place.get(NCCL_VERSION)
+    return {NCCL_VERSION: escape_control_chars(version)} if isinstance(version, str) and version else {}
 
 
 def _map_devices(value: object) -> dict[int, str]:

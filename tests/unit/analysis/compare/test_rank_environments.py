@@ -4,6 +4,7 @@ import msgspec
 
 from perfkit.analysis.compare.rank_environments import compare_rank_environments
 from perfkit.analysis.model.fleet import RankDifference
+from perfkit.analysis.model.trace_analysis import MOST_FULL
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.suite.findings.measurement import find_rank_differences
 from perfkit.analysis.suite.findings.suite_view import SuiteView
@@ -69,3 +70,32 @@ def test_traces_name_their_versions(tmp_path: Path) -> None:
     assert "rank 2" in finding.title
     assert "cuda_driver_version" in finding.evidence
     assert not [finding for finding in analyze_traces(paths[:2], jobs=1).findings if finding.id == "ranks.environments"]
+
+
+def test_a_rank_with_another_version_of_nccl_is_of_the_same_job(tmp_path: Path) -> None:
+    calls = [[Call("allreduce", MIB, 2000, 2500)]] * 2
+    paths = [
+        write_rank(tmp_path / f"rank{rank}.json", rank, 4, calls, nccl_version="2.26.2" if rank == 1 else "2.27.3")
+        for rank in range(4)
+    ]
+    analysis = analyze_traces(paths, jobs=1)
+    assert analysis.fleet is not None
+    assert (len(analysis.fleet.ranks), analysis.other_fleets) == (4, ())
+    (difference,) = analysis.fleet.differences
+    assert (difference.key, difference.values) == ("nccl_version", ("2.27.3", "2.26.2"))
+    (finding,) = (finding for finding in analysis.findings if finding.id == "ranks.environments")
+    assert finding.figures == {"ranks": 1, "differences": 1}
+
+
+def test_versions_are_compared_between_all_ranks_where_few_are_read_in_full(tmp_path: Path) -> None:
+    calls = [[Call("allreduce", MIB, 2000, 2500)]] * 2
+    ranks = MOST_FULL + 3
+    paths = [
+        write_rank(tmp_path / f"rank{rank}.json", rank, ranks, calls, cuda_runtime_version=12060 + 30 * (rank == 12))
+        for rank in range(ranks)
+    ]
+    analysis = analyze_traces(paths, jobs=1)
+    assert "rank 12" not in {trace.label for trace in analysis.traces}
+    assert analysis.fleet is not None
+    (difference,) = analysis.fleet.differences
+    assert (difference.values, difference.ranks[1]) == (("12060", "12090"), ("rank 12",))

@@ -63,6 +63,19 @@ def test_a_copy_of_a_trace_and_one_without_a_job_belong_to_the_only_job() -> Non
     ]
 
 
+def test_ranks_with_another_version_are_of_one_job_unless_they_repeat() -> None:
+    one = [origin(f"t/{rank}", rank)._replace(version="2.21.5" if rank == 3 else "2.19.3") for rank in range(5)]
+    assert group(*one) == [[f"t/{rank}" for rank in range(5)]]
+    two = [
+        origin(f"t/{version}-{rank}", rank)._replace(version=version) for version in ("2.19", "2.21") for rank in (2, 4)
+    ]
+    assert group(*two) == [["t/2.19-2", "t/2.19-4"], ["t/2.21-2", "t/2.21-4"]]
+    mixed = [
+        origin(f"{folder}/{rank}", rank)._replace(version=f"2.{rank // 2}") for folder in "xy" for rank in range(4)
+    ]
+    assert group(*mixed) == [[f"{folder}/{rank}" for rank in range(4)] for folder in "xy"]
+
+
 def test_traces_without_ranks_stay_together() -> None:
     assert group(origin("t/0", None, job=""), origin("t/1", None, 5, job="")) == [["t/0", "t/1"]]
 
