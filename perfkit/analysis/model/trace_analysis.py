@@ -25,7 +25,8 @@ class TraceAnalysis(DisplayMixin, Struct):
     """A report on traces. Labels of traces, including that of `difference`, are unique.
 
     `fleet` has the ranks of the job with most; `other_fleets` those of other jobs among the traces. Of more than
-    `MOST_FULL` files, `traces` has a few (see `perfkit.analysis.pipeline.many_traces`), and `files_digest` is of all.
+    `MOST_FULL` files, `traces` has a few (see `perfkit.analysis.pipeline.many_traces`), while `files_digest` and
+    `file_count` are of all; where `traces` has all, they are empty and 0.
     """
 
     subject: ClassVar[str] = "trace"
@@ -42,6 +43,7 @@ class TraceAnalysis(DisplayMixin, Struct):
     provenance: tuple[Provenance, ...]
     warnings: tuple[Note, ...] = ()
     files_digest: str = ""
+    file_count: int = 0
 
     @property
     def fleets(self) -> tuple[Fleet, ...]:

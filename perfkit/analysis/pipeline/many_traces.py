@@ -4,7 +4,7 @@ Each file is read by one process and reduced to its rank's figures and arrivals.
 of the chosen ranks are read again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from perfkit.analysis.ranks.fleet import FleetReducer, ReducedJob
 from perfkit.analysis.trace.trace_labels import NamedTrace, make_unique_labels
 from perfkit.core.errors import PerfkitError, RunFormatError
 from perfkit.core.note import Note, make_note
+from perfkit.core.texts.name_lists import list_first
 
 _MOST_NAMED = 3
 
@@ -65,17 +66,24 @@ class SummaryCollector:
         labels = make_unique_labels(named)
         return self.fleet.reduce_jobs({trace.path: label for trace, label in zip(named, labels, strict=True)})
 
-    def choose_sources(self, jobs: Sequence[ReducedJob]) -> list[str]:
-        """The files to analyze in full, the first job's first."""
-        chosen: dict[str, None] = {}
+    def choose_sources(self, jobs: Sequence[ReducedJob]) -> dict[str, list[str]]:
+        """The files to analyze in full, the first job's first, with the reasons for each."""
+        reasons: dict[str, list[str]] = {}
         for job in jobs:
-            fullest = max(job.paths, key=lambda path: self._fullness[path])
-            mine = [job.paths[0], *_list_notable_paths(job)]
-            chosen |= dict.fromkeys([*mine, fullest] if self._fullness[fullest][1] >= 0 else mine)
-        return [self._sources[path] for path in list(chosen)[:MOST_FULL]]
+            for path, reason in (*_list_notable_paths(job), *self._find_fullest(job)):
+                reasons.setdefault(self._sources[path], []).append(reason)
+        return dict(list(reasons.items())[:MOST_FULL])
 
-    def list_warnings(self, chosen: int, known: str) -> Iterator[Note]:
-        """What was not read, and what the files that are not among the `chosen` show; without the text `known`."""
+    def _find_fullest(self, job: ReducedJob) -> Iterator[tuple[str, str]]:
+        path = max(job.paths, key=lambda path: self._fullness[path])
+        if self._fullness[path][1] >= 0:
+            yield path, "most memory"
+
+    def list_warnings(self, chosen: Mapping[str, Sequence[str]], known: str) -> Iterator[Note]:
+        """What was not read, and what the files that are not among the `chosen` show; without the text `known`.
+
+        `chosen` are the labels of the traces analyzed in full, with the reasons for each.
+        """
         for source in sorted(self._failed):
             error = self._failed[source]
             yield make_note("trace.skipped", f"skipped: {error}", error_id=error.id)
@@ -84,15 +92,15 @@ class SummaryCollector:
         yield from describe_devices(self._device_names)
         if self._truncated:
             cut = sorted(self._truncated)
-            more = f" and {len(cut) - _MOST_NAMED:,} more" if len(cut) > _MOST_NAMED else ""
-            text = f"{len(cut):,} files are damaged or truncated ({', '.join(cut[:_MOST_NAMED])}{more})"
+            text = f"{len(cut):,} files are damaged or truncated ({list_first(cut, _MOST_NAMED)})"
             yield make_note("trace.truncated_files", text, files=len(cut))
         traces = len(self._fullness)
+        listed = ", ".join(f"{label} ({', '.join(reasons)})" for label, reasons in chosen.items())
         text = (
-            f"of {traces:,} traces, {chosen} are analyzed in full: the first, the slowest, the median and the fastest "
-            "rank, the straggler and the one with most memory; the ranks' figures and collectives are of all"
+            f"of {traces:,} traces, {len(chosen)} are analyzed in full: {listed}; findings on steps and memory are of "
+            "these, figures of ranks, versions and collectives of all"
         )
-        yield make_note("trace.chosen_ranks", text, traces=traces, chosen=chosen)
+        yield make_note("trace.chosen_ranks", text, traces=traces, chosen=len(chosen))
 
 
 def analyze_chosen(
@@ -100,8 +108,8 @@ def analyze_chosen(
 ) -> FullResults:
     """Compare all ranks, and analyze the files of the chosen ones in full."""
     reduced = summaries.reduce_jobs()
-    sources = set(summaries.choose_sources(reduced))
-    chosen = [job for job in work if job.source in sources]
+    reasons = summaries.choose_sources(reduced)
+    chosen = [job for job in work if job.source in reasons]
     results: dict[int, TraceOutcome] = {}
     warnings = []
     for job, result in engines.run_parallel(analyze_file, chosen, engine=engine, jobs=jobs):
@@ -112,27 +120,33 @@ def analyze_chosen(
     if not results:
         raise RunFormatError(f"none of the {len(chosen)} traces to analyze in full could be read again")
     labels = {path: row.label for job in reduced for row, path in _list_rows(job)}
-    traces = [keep_one_timeline(results[number].rank) for number in sorted(results)]
+    read = [job for job in chosen if job.number in results]
+    traces = [keep_one_timeline(results[job.number].rank) for job in read]
     known = explain_missing_ceilings(results[min(results)].ceilings)
     labeled = [replace(trace, label=labels.get(trace.file_info.path, trace.label)) for trace in traces]
     shown = apply_job_transfers(labeled, reduced)
-    return FullResults(shown, reduced, [*summaries.list_warnings(len(traces), known), *warnings])
+    named = {trace.label: reasons[job.source] for trace, job in zip(labeled, read, strict=True)}
+    return FullResults(shown, reduced, [*summaries.list_warnings(named, known), *warnings])
 
 
 def _list_rows(job: ReducedJob) -> list[tuple[RankRow, str]]:
     return [] if job.fleet is None else list(zip(job.fleet.ranks, job.paths, strict=True))
 
 
-def _list_notable_paths(job: ReducedJob) -> Iterator[str]:
-    """The straggler, the rank that others wait for most, and the slowest, the median and the fastest."""
-    rows = _list_rows(job)
+def _list_notable_paths(job: ReducedJob) -> Iterator[tuple[str, str]]:
+    """The paths of ranks to look at, each with the reason."""
+    yield job.paths[0], "first"
     if job.fleet is None:
         return
-    yield from (path for row, path in rows if row.label == job.fleet.straggler)
+    rows = _list_rows(job)
+    yield from ((path, "straggler") for row, path in rows if row.label == job.fleet.straggler)
     row, path = max(rows, key=lambda pair: pair[0].caused_s or 0.0)
     if row.caused_s:
-        yield path
+        yield path, "most waited for"
+    row, path = max(rows, key=lambda pair: pair[0].last_share or 0.0)
+    if row.last_share:
+        yield path, "last in most steps"
     by_step = sorted(rows, key=lambda pair: pair[0].step_s)
-    yield by_step[-1][1]
-    yield by_step[len(by_step) // 2][1]
-    yield by_step[0][1]
+    yield by_step[-1][1], "slowest"
+    yield by_step[len(by_step) // 2][1], "median"
+    yield by_step[0][1], "fastest"

@@ -152,6 +152,7 @@ def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, com
     """Build the report data of traces; `others` are those to compare with, read `like` these."""
     analyzed, warnings = full.traces, list(full.warnings)
     files = [path for job in full.jobs for path in job.paths]
+    file_count = len(files) if len(files) > len(full.traces) else 0
     fleets = [job.fleet for job in full.jobs if job.fleet is not None]
     if len(full.jobs) > 1:
         names = name_jobs([job.paths for job in full.jobs])
@@ -178,9 +179,10 @@ def build_analysis(full: FullResults, others: Sequence[str], like: TraceJob, com
         other_fleets=tuple(fleets[1:]),
         difference=change,
         findings=collect_trace_findings(analyzed, next(iter(fleets), None), change, fleets[1:]),
-        provenance=build_trace_provenance(analyzed),
+        provenance=build_trace_provenance(analyzed, file_count),
         warnings=tuple(dict.fromkeys(warnings)),
-        files_digest=compute_digest(files) if len(files) > len(full.traces) else "",
+        files_digest=compute_digest(files) if file_count else "",
+        file_count=file_count,
     )
 
 

@@ -13,10 +13,10 @@ from perfkit.core.units import format_bytes, format_percent, format_seconds, for
 from perfkit.devices.ceilings.ceiling import CeilingKind, DeviceCeilings
 
 
-def build_trace_provenance(traces: Sequence[RankTrace]) -> tuple[Provenance, ...]:
+def build_trace_provenance(traces: Sequence[RankTrace], file_count: int = 0) -> tuple[Provenance, ...]:
     """One entry for each kind of figure that some trace has."""
     entries = [
-        Provenance(figure="events", how="recorded", detail=_describe_files(traces)),
+        Provenance(figure="events", how="recorded", detail=_describe_files(traces, file_count)),
         Provenance(
             figure="durations",
             how="recorded",
@@ -68,12 +68,14 @@ def _describe_replays(traces: Sequence[RankTrace]) -> list[Provenance]:
     ]
 
 
-def _describe_files(traces: Sequence[RankTrace]) -> str:
+def _describe_files(traces: Sequence[RankTrace], file_count: int) -> str:
     events = sum(trace.file_info.events for trace in traces)
     size = sum(trace.file_info.json_bytes for trace in traces)
     notes = sum(bool(trace.file_info.notes) for trace in traces)
     repaired = f"; {notes} with notes" if notes and len(traces) > 1 else ""
     files = f"{len(traces)} files, " if len(traces) > 1 else ""
+    if file_count:
+        files = f"{len(traces)} of {file_count:,} files in full, "
     return f"{files}{events:,} events in {format_bytes(size)} of JSON{repaired}"
 
 

@@ -196,9 +196,17 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
 
 def build_savings_section(analysis: TraceAnalysis) -> Section:
     """Kernels, ops, modules and phases by the time above their roofs."""
-    traces, total = list_detailed_traces(analysis), len(list_traces(analysis))
+    traces = list_detailed_traces(analysis)
     none = "The trace contains no kernels and no ops."
-    return build_section(traces, "trace", none, get_row_limit(analysis), Weight.BRIEF, total)
+    cut = _describe_cut(len(traces), len(list_traces(analysis)), analysis.file_count)
+    return build_section(traces, "trace", none, get_row_limit(analysis), Weight.BRIEF, cut)
+
+
+def _describe_cut(shown: int, total: int, files: int) -> str:
+    """The number of traces without tables on the page; "" where all have them."""
+    if files:
+        return f"Tables of {shown} of {files:,} traces shown; tables/ has those of the {total} analyzed in full."
+    return f"Tables of {shown} of {total} traces shown; all are in tables/." if total > shown else ""
 
 
 def get_row_limit(analysis: TraceAnalysis) -> int:
@@ -207,9 +215,9 @@ def get_row_limit(analysis: TraceAnalysis) -> int:
 
 
 def build_section(
-    traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, total: int = 0
+    traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, cut: str = ""
 ) -> Section:
-    """Build tables of `get_row_limit` rows of `traces`, each of them a `what`; `total` is their number."""
+    """Build tables of `get_row_limit` rows of `traces`, each of them a `what`; `cut` tells which others have none."""
     tables = [table for place, trace in enumerate(traces) for table in _build_tables(trace, place, limit, weight)]
     if not tables:
         return Section("savings", SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
@@ -222,9 +230,8 @@ def build_section(
             weight=weight,
         )
     ]
-    if total > len(traces):
-        line = f"Tables of {len(traces)} of {total} traces shown; all are in tables/."
-        blocks.append(Text(id="costs-cut", lines=(line,), style="caption"))
+    if cut:
+        blocks.append(Text(id="costs-cut", lines=(cut,), style="caption"))
     return Section("savings", SAVINGS, tuple(blocks), intro=(_INTRO,))
 
 

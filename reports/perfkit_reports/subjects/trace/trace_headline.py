@@ -11,6 +11,7 @@ from perfkit.analysis.trace.advice import advise_on_ceilings
 from perfkit.analysis.trace.findings.remedies import RECORD_SHAPES, choose_remedy
 from perfkit.analysis.trace.lost_kernel_texts import LOST_MEANING, format_lost_title
 from perfkit.core import units
+from perfkit.core.texts.name_lists import list_first
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
@@ -154,15 +155,13 @@ def list_remarks(analysis: TraceAnalysis) -> list[str]:
     ]
     if lossy:
         worst, lost = max(lossy, key=lambda pair: pair[1].share)
-        where = (
-            "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lossy):,} of {len(analysis.traces):,} traces)"
-        )
+        traces = f"{len(analysis.traces):,} traces{' analyzed in full' if analysis.file_count else ''}"
+        where = "" if len(analysis.traces) == 1 else f" ({worst.label}; {len(lossy):,} of {traces})"
         lines.append(f"{format_lost_title(lost)}{where}: {LOST_MEANING}.")
     cut = [trace.label for trace in analysis.traces if trace.file_info.is_truncated]
-    if cut:
-        files = "The file" if len(analysis.traces) == 1 else "The file of " + ", ".join(cut[:_NAMED_FILES])
-        more = f" and {len(cut) - _NAMED_FILES:,} more" if len(cut) > _NAMED_FILES else ""
-        lines.append(f"{files}{more} is damaged or truncated: figures cover only the readable part.")
+    if cut and not analysis.file_count:  # of more files than are analyzed in full, a warning counts all
+        files = "The file" if len(analysis.traces) == 1 else f"The file of {list_first(cut, _NAMED_FILES)}"
+        lines.append(f"{files} is damaged or truncated: figures cover only the readable part.")
     return lines
 
 

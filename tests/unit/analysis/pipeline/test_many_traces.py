@@ -11,6 +11,7 @@ from perfkit.core.errors import RunFormatError
 from perfkit.store.summary import compute_digest
 from perfkit_reports.subjects.trace.trace_summary import summarize_analysis
 from tests.fixtures.gpu_traces import training_file
+from tests.fixtures.rank_files import MIB, Call, write_rank
 
 RANKS = 7
 LATE = 4  # comes to every all-reduce after the others
@@ -56,6 +57,37 @@ def test_the_ranks_of_many_files_are_those_of_the_same_files_in_full(
     ]
     assert summarize_analysis(found).sources == compute_digest(paths) == summarize_analysis(whole).sources
     assert len(msgspec.json.encode(found)) < len(msgspec.json.encode(whole))
+
+
+def test_the_rank_that_is_last_most_often_is_chosen_and_each_choice_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks, often, slow = 9, 7, 5
+
+    def arrive(rank: int, step: int) -> float:
+        late = 30.0 if rank == often and step != 4 else 900.0 if rank == slow and step == 4 else rank / 10
+        return 2000 + late
+
+    paths = [
+        write_rank(
+            tmp_path / f"rank{rank}.json",
+            rank,
+            ranks,
+            [[Call("allreduce", MIB, arrive(rank, step), 3500)] for step in range(6)],
+        )
+        for rank in range(ranks)
+    ]
+    monkeypatch.setattr(trace_analysis, "MOST_FULL", 2)
+    found = analyze_traces(paths, jobs=1)
+    assert found.fleet is not None
+    assert found.fleet.ranks[often].last_share == pytest.approx(5 / 6)
+    labels = {trace.label for trace in found.traces}
+    assert {"rank 0", f"rank {often}", f"rank {slow}"} <= labels
+    assert len(labels) < ranks
+    (note,) = (note for note in found.warnings if note.id == "trace.chosen_ranks")
+    assert all(f"{label} (" in note.text for label in labels)
+    assert found.file_count == ranks
+    assert f"{len(labels)} of {ranks}" in found.provenance[0].detail
 
 
 def test_files_that_cannot_be_read_are_named_once_among_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
