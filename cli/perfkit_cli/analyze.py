@@ -14,9 +14,9 @@ from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
     parse_part_option,
-    require_images_option,
     require_one_of,
 )
+from perfkit_cli.options.report_options import add_out_option, add_static_option
 
 ENGINES = ("processes", "ray")
 EXPORTS = ("perfetto", "speedscope")
@@ -80,18 +80,8 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     help="Simulate changes: a scale factor per op, such as "
     "'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise'. Repeat the option for a table.",
 )
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=f"Report folder.  [default: {OUT}/NAME]",
-)
-@click.option(
-    "--static",
-    is_flag=True,
-    callback=require_images_option,
-    help="Also write the figures as PNG and SVG (perfkit[images]).",
-)
+@add_out_option(f"{OUT}/NAME")
+@add_static_option
 @click.option(
     "--export",
     "exports",

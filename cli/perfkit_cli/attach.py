@@ -7,6 +7,7 @@ import click
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.option_values import parse_duration_option
+from perfkit_cli.options.report_options import add_out_option
 
 OUT = Path("perfkit-attach")
 
@@ -42,12 +43,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or no such process, 130 interrup
     type=click.IntRange(1, 1000),
     help="Samples per second; each one briefly stops the process.",
 )
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=f"Report folder.  [default: {OUT}/PID]",
-)
+@add_out_option(f"{OUT}/PID")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context

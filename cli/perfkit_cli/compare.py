@@ -7,7 +7,7 @@ import click
 
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
-from perfkit_cli.options.option_values import require_images_option
+from perfkit_cli.options.report_options import add_out_option, add_static_option
 from perfkit_cli.options.url_folders import make_local_copy
 
 OUT = Path("perfkit-compare")
@@ -31,19 +31,9 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable run, 130 interrupt
 
 @click.command(epilog=EXAMPLES, short_help="Compare runs: time, memory, ops.")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=f"Report folder.  [default: {OUT}/NAMES]",
-)
+@add_out_option(f"{OUT}/NAMES")
 @click.option("--anyway", is_flag=True, help="Compare even if the devices are of different kinds.")
-@click.option(
-    "--static",
-    is_flag=True,
-    callback=require_images_option,
-    help="Also write the figures as PNG and SVG (perfkit[images]).",
-)
+@add_static_option
 @click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")

@@ -7,7 +7,7 @@ import click
 
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
-from perfkit_cli.options.option_values import require_images_option
+from perfkit_cli.options.report_options import add_out_option, add_static_option
 
 OUT = Path("perfkit-memory")
 
@@ -24,18 +24,8 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable file, 130 interrup
 
 @click.command(epilog=EXAMPLES, short_help="Find out what filled the memory, from a snapshot or trace.")
 @click.argument("file", metavar="FILE", type=str)
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=f"Report folder.  [default: {OUT}/NAME]",
-)
-@click.option(
-    "--static",
-    is_flag=True,
-    callback=require_images_option,
-    help="Also write the figures as PNG and SVG (perfkit[images]).",
-)
+@add_out_option(f"{OUT}/NAME")
+@add_static_option
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")

@@ -7,7 +7,8 @@ import click
 from perfkit_cli.analyze import ENGINES, OUT
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
-from perfkit_cli.options.option_values import require_images_option, require_one_of
+from perfkit_cli.options.option_values import require_one_of
+from perfkit_cli.options.report_options import add_out_option, add_static_option
 
 EXAMPLES = """\b
 Examples:
@@ -21,18 +22,8 @@ Exit codes: 0 done, 1 failed, 2 invalid request or a missing part, 130 interrupt
 
 @click.command(epilog=EXAMPLES, short_help="Merge the parts of perfkit analyze --part.")
 @click.argument("parts", metavar="FOLDER")
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help=f"Report folder.  [default: {OUT}/NAME]",
-)
-@click.option(
-    "--static",
-    is_flag=True,
-    callback=require_images_option,
-    help="Also write the figures as PNG and SVG (perfkit[images]).",
-)
+@add_out_option(f"{OUT}/NAME")
+@add_static_option
 @click.option(
     "--engine",
     default=ENGINES[0],

@@ -12,6 +12,7 @@ from perfkit.measure.rank.limits import MARGIN
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.option_values import parse_memory_option, parse_share_option, require_one_of
+from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 
@@ -110,12 +111,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     is_flag=True,
     help="Find the combinations of techniques that fit, fastest first; replaces --technique.",
 )
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Report folder.  [default: runs/TIME-plan-WORKLOAD]",
-)
+@add_out_option("runs/TIME-plan-WORKLOAD")
 @click.option("--no-report", is_flag=True, help="Print the plan; write nothing.")
 @click.option(
     "--into",

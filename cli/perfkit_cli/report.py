@@ -7,6 +7,7 @@ import click
 
 from perfkit.store.price import Price
 from perfkit_cli.options import option_values
+from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.url_folders import FolderOrUrl
 
 if TYPE_CHECKING:
@@ -26,12 +27,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("folder", metavar="FOLDER", type=FolderOrUrl())
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Report folder.  [default: FOLDER itself]",
-)
+@add_out_option("FOLDER itself")
 @click.option(
     "--static",
     is_flag=True,
