@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from perfkit.core.texts.name_lists import list_first
 from perfkit.flight.flight_record import FlightRecord
 from perfkit.flight.mismatch import MismatchedCollective
 
@@ -12,8 +13,9 @@ def format_ranks(ranks: Sequence[int]) -> str:
     """`rank 1`, `ranks 1, 2 and 5`, `ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
-    shown = [str(rank) for rank in ranks[:_MOST]] + ([f"{len(ranks) - _MOST} more"] if len(ranks) > _MOST else [])
-    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
+    if len(ranks) > _MOST:
+        return f"ranks {list_first([*map(str, ranks)], _MOST)}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
 def describe_absence(meeting: MismatchedCollective) -> str:

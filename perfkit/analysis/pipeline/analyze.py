@@ -21,6 +21,7 @@ from perfkit.analysis.pipeline.trace_analysis import Progress, analyze_traces
 from perfkit.analysis.suite.select_variant import select_variant
 from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.text_blocks import ReadLimits
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.texts.redact import redact_text
 from perfkit.core.urls import is_url
 from perfkit.flight.flight_dumps import select_dumps
@@ -164,7 +165,7 @@ def _recognize_other_folder(path: Path) -> tuple[str, Callable[..., Any], Any]:
     if recordings:
         raise UsageError(f"{path}: {len(recordings)} memory recordings; name one, such as {recordings[0]}")
     inside = sorted(file.name for file in path.iterdir())
-    shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "") if inside else "nothing"
+    shown = list_first(inside, _SHOWN) if inside else "nothing"
     raise UsageError(f"{path}: a folder with {shown}; perfkit.analyze takes {ACCEPTED}")
 
 

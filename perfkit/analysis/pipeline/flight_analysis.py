@@ -14,6 +14,7 @@ from perfkit.core.note import Note, make_note
 from perfkit.flight.flight_columns import JobRecords, PackedRecord, pack_record
 from perfkit.flight.flight_dumps import map_ranks, read_dump
 from perfkit.flight.match import find_mismatches
+from perfkit.flight.mismatch_text import format_ranks
 
 # Files that are read before a process would have started.
 _FEW = 16
@@ -84,8 +85,7 @@ def _list_missing_dumps(job: JobRecords) -> tuple[Note, ...]:
     lacking = sorted(members - set(job.ranks))
     if not lacking:
         return ()
-    shown = ", ".join(map(str, lacking[:10])) + (", ..." if len(lacking) > 10 else "")
-    text = f"no dump from {len(lacking)} of {len(members)} ranks (rank {shown}): state unknown"
+    text = f"no dump from {len(lacking)} of {len(members)} ranks ({format_ranks(lacking)}): state unknown"
     return (make_note("flight.missing_dumps", text, missing=len(lacking), ranks=len(members)),)
 
 

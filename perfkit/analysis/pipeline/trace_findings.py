@@ -16,6 +16,7 @@ from perfkit.analysis.trace.findings.tables.trace_rules import RULES
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
 from perfkit.analysis.trace.findings.trace_view import NOT_OF_ROWS, ForeignView, TraceView
 from perfkit.analysis.trace.trace_memory import make_fullness_key
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent, format_seconds
 
 _NAMED = 4  # other traces with the same finding
@@ -126,8 +127,7 @@ def _merge_same_findings(same: Sequence[Finding], first: Collection[str] | None)
     if not others:
         return chosen
     if first is None:
-        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        return _add_detail(chosen, f"also in {', '.join(list(others)[:_NAMED])}{more}")
+        return _add_detail(chosen, f"also in {list_first(list(others), _NAMED)}")
     places = (label if gain_s is None else f"{label} ({format_seconds(gain_s)})" for label, gain_s in others.items())
     return _add_detail(chosen, f"also in {', '.join(places)}")
 

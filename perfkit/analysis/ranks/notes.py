@@ -10,6 +10,7 @@ from perfkit.analysis.ranks.arrivals import CollectiveKind
 from perfkit.analysis.ranks.clocks import CLOCK_ERROR_NS, RankClock
 from perfkit.analysis.ranks.skew import MatchedCollectives
 from perfkit.core.note import Note, make_note
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_seconds
 
 _MOST_NAMED = 8
@@ -109,5 +110,4 @@ def _check_clocks(clocks: Sequence[RankClock | None]) -> Iterator[Note]:
 
 
 def _format_numbers(numbers: Sequence[int]) -> str:
-    shown = ", ".join(str(number) for number in numbers[:_MOST_NAMED])
-    return shown if len(numbers) <= _MOST_NAMED else f"{shown} ..."
+    return list_first([*map(str, numbers)], _MOST_NAMED)

@@ -12,6 +12,7 @@ from perfkit.analysis.model.launches import ReplayedGraph
 from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.core.text_blocks import ReadLimits
+from perfkit.core.texts.name_lists import list_first
 from perfkit.devices.device_calls import is_capture_begin
 from perfkit.trace.graphs.replayed_graphs import ReplayedLaunches, find_replayed_graphs
 from perfkit.trace.ops.ops import Ops
@@ -141,6 +142,5 @@ def _describe_captures(captures: "Sequence[CapturedGraph]") -> str:
 def _list_notes(adjacent: Sequence[str], sources: Sequence[str]) -> tuple[Note, ...]:
     if not adjacent:
         return ()
-    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    text = f"graph captures found next to the trace: {sources[0]}{more}"
+    text = f"graph captures found next to the trace: {list_first(sources, 1)}"
     return (make_note("capture.found", text, files=len(sources)),)

@@ -11,6 +11,7 @@ import numpy as np
 
 from perfkit.analysis.trace.replayed_ops import is_recognized
 from perfkit.analysis.trace.roofline.fact_bounds import FactBounds
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.kernels.gemm_kernel import infer_operand_dtypes, is_matrix_kernel
@@ -87,8 +88,8 @@ def measure_matmul_time(ops: Ops, graphs: GraphReplays) -> MatmulTime:
 
 def shorten_names(names: list[str]) -> str:
     """The first few names, cut where they are long."""
-    cut = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names[:_MOST_NAMES]]
-    return ", ".join(cut) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
+    cut = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
+    return list_first(cut, _MOST_NAMES)
 
 
 def _can_multiply(name: str, in_product: bool | int) -> bool:

@@ -13,6 +13,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.check.judge.result import ClaimChange, CountChange, MemoryChange
 from perfkit.check.why.op_changes import CALLS, FASTER, GONE, INPUTS, NEW, SLOWER
 from perfkit.check.why.record_changes import BREAK, RECOMPILED
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_bytes, format_flops, format_seconds, format_significant
 
 MOST_SUSPECTS = 8
@@ -135,7 +136,7 @@ def find_input_suspects(changes: Sequence[ChangeRow], step_s: float) -> Iterator
     if len(rows) > _MOST_INPUTS:
         total = fsum((row.after_s or 0.0) - (row.before_s or 0.0) for row in rows)
         names = list(dict.fromkeys(row.name for row in rows))
-        named = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
+        named = list_first(names, _MOST_NAMES)
         first = max(rows, key=lambda row: abs((row.after_s or 0.0) - (row.before_s or 0.0)))
         text = f"{len(rows)} ops have different inputs ({named}), such as {first.shapes}"
         yield Suspect(_compute_share(total, step_s), f"{text}; {_format_cost(total, step_s)}")

@@ -8,6 +8,7 @@ from perfkit.analysis.memory.findings.remedies import Remedy, is_technique_on
 from perfkit.analysis.memory.layers import fold_layer_numbers
 from perfkit.analysis.model.finding import NO_FIGURES, Finding
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryRow
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_bytes, format_percent
 from perfkit.devices.accelerator import is_cpu
 
@@ -154,8 +155,7 @@ def format_origins(rows: Sequence[MemoryRow], most: int = 3) -> str:
     for row in rows:
         together[format_origin(row.op, row.module)] += row.bytes
     origins = sorted(((name, size) for name, size in together.items() if name and size > 0), key=lambda item: -item[1])
-    more = f" and {len(origins) - most} more" if len(origins) > most else ""
-    return ", ".join(f"{name} {format_bytes(size)}" for name, size in origins[:most]) + more
+    return list_first([f"{name} {format_bytes(size)}" for name, size in origins], most)
 
 
 def format_largest_categories(account: MemoryAccount) -> str:

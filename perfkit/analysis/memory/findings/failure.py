@@ -11,6 +11,7 @@ from perfkit.analysis.memory.findings.remedies import REMEDIES, SHORTER_HISTORY,
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import MemoryGrowth, format_request_origin
 from perfkit.core.allocations import ACTIVATION, OPTIMIZER_STATE, FailedRequest
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_bytes
 
 _FREE_IN_MESSAGE = re.compile(r"([\d.]+) (bytes|[KMGT]iB) (?:is )?free")
@@ -93,10 +94,9 @@ def _list_origins(leaks: Sequence[MemoryGrowth], most: int = 3) -> str:
         together[leak.category, format_origin(leak.op, leak.module, leak.line)] += leak.bytes_per_step
     ranked = sorted(together.items(), key=lambda item: -item[1])
     origins = [
-        f"{format_bytes(size)} of {category}{f' ({origin})' if origin else ''}"
-        for (category, origin), size in ranked[:most]
+        f"{format_bytes(size)} of {category}{f' ({origin})' if origin else ''}" for (category, origin), size in ranked
     ]
-    return ", ".join(origins) + (f" and {len(ranked) - most} more" if len(ranked) > most else "")
+    return list_first(origins, most)
 
 
 def _advise_against_growth(leaks: Sequence[MemoryGrowth]) -> str:

@@ -9,6 +9,7 @@ from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import UNPLACED
 from perfkit.analysis.suite.findings.suite_view import SuiteView
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.store.layout import SuiteSampling
 
@@ -152,7 +153,7 @@ def find_unmodeled_ops(suite: SuiteView) -> Iterator[Finding]:
             no_model = dict.fromkeys(row.name for row in rows if row.flops is None or row.bytes is None)
             no_ceiling = dict.fromkeys(row.name for row in rows if row.name not in no_model)
             parts = [
-                f"{what}: {', '.join(list(names)[:8])}{f' and {len(names) - 8:,} more' if len(names) > 8 else ''}"
+                f"{what}: {list_first(list(names), 8)}"
                 for what, names in (("without an estimate", no_model), ("without a ceiling", no_ceiling))
                 if names
             ]

@@ -9,6 +9,7 @@ from perfkit.analysis.model.idle import OTHER_DEVICE
 from perfkit.analysis.model.launches import DeviceRow
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.analysis.trace.findings.trace_view import TURNS, TraceView
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent, format_seconds
 
 _NAMED = 4  # devices
@@ -26,13 +27,11 @@ def find_turns(view: TraceView) -> Iterator[RuleResult]:
     mean_s = sum(row.busy_s for row in rows) / len(rows)
     if len(rows) < 2 or view.get_share(working_s - mean_s) < COMMON:
         return
-    busy = ", ".join(f"device {row.number} {_format_busy(view, row)}" for row in rows[:_NAMED])
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    busy = list_first([f"device {row.number} {_format_busy(view, row)}" for row in rows], _NAMED)
     result = view.build_gain(
         "devices.in_turn",
         f"{len(rows)} devices share the work unevenly or in turn",
-        f"some device works for {view.show_time(working_s)}, each for {format_seconds(mean_s)} on average: "
-        f"{busy}{more}",
+        f"some device works for {view.show_time(working_s)}, each for {format_seconds(mean_s)} on average: {busy}",
         "Split the batch into microbatches, so that devices work at once (torch.distributed.pipelining), or give each "
         "device a process and an equal part of the batch (DistributedDataParallel).",
         working_s - mean_s,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.trace.findings.trace_view import TraceView
+from perfkit.core.texts.name_lists import list_first
 
 
 def select_calls(view: TraceView, kind: str) -> list[HostCallRow]:
@@ -20,8 +21,8 @@ def sum_idle_s(rows: Sequence[HostCallRow]) -> float | None:
 
 def format_calls(rows: Sequence[HostCallRow], most: int = 4) -> str:
     """`cudaStreamSynchronize in aten::item (3), ...`."""
-    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({format_count(row.calls)})" for row in rows[:most]]
-    return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "")
+    parts = [f"{row.name}{f' in {row.op}' if row.op else ''} ({format_count(row.calls)})" for row in rows]
+    return list_first(parts, most)
 
 
 def format_count(calls: float) -> str:

@@ -27,6 +27,7 @@ from perfkit.analysis.trace.findings.trace_thresholds import (
     SMALL_MESSAGE_BYTES,
 )
 from perfkit.analysis.trace.findings.trace_view import COMMUNICATION, COPIES, TRANSFERS, TraceView, shorten_kernel
+from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_bandwidth, format_bytes, format_percent, format_seconds
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.devices.accelerator import is_cpu
@@ -266,6 +267,6 @@ def _format_copies(rows: list[CopyRow], most: int = 3) -> str:
 def _list_collectives(rows: list[CollectiveRow], most: int = 3) -> str:
     parts = [
         shorten_kernel(row.name) + (f" of {format_bytes(row.message_bytes)}" if row.message_bytes is not None else "")
-        for row in rows[:most]
+        for row in rows
     ]
-    return ", ".join(parts) + (f" and {len(rows) - most} more" if len(rows) > most else "") or "collectives"
+    return list_first(parts, most) or "collectives"

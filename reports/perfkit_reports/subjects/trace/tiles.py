@@ -7,6 +7,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.core.record import Unknown
+from perfkit.core.texts.name_lists import list_first
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit_reports import cells
 from perfkit_reports.document.blocks import Tile
@@ -72,11 +73,8 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     spread = f"{middle}, {units.format_seconds(min(times))} to {units.format_seconds(max(times))}"
     spread = spread if len(times) > 1 else ""
     count = "one step" if len(times) == 1 else f"mean of {len(times):,} steps"
-    shown = ", ".join(f"{step.number} at {units.format_seconds(step.seconds)}" for step in trace.outlier_steps[:_NAMED])
-    more = f" and {len(trace.outlier_steps) - _NAMED:,} more" if len(trace.outlier_steps) > _NAMED else ""
-    without = (
-        f"; excluding step{'s' if len(trace.outlier_steps) > 1 else ''} {shown}{more}" if trace.outlier_steps else ""
-    )
+    outliers = [f"{step.number} at {units.format_seconds(step.seconds)}" for step in trace.outlier_steps]
+    without = f"; excluding step{'s' if len(outliers) > 1 else ''} {list_first(outliers, _NAMED)}" if outliers else ""
     marked_s, marked = trace.marked_step_s, ""
     if marked_s is not None and abs(marked_s - trace.step_s) > _MARKED_APART * trace.step_s:
         marked = f"; bounded on the device, on the CPU {units.format_seconds(marked_s)}"

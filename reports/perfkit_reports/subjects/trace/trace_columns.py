@@ -8,6 +8,7 @@ from perfkit.analysis.model.fleet import CollectiveTiming, RankRow, SkewRow
 from perfkit.analysis.model.launches import HostCallRow, OverlapRow, ReplayedGraph, StreamRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace
 from perfkit.core import units
+from perfkit.core.texts.name_lists import list_first
 from perfkit_reports.cells import (
     format_count,
     make_calls_cell,
@@ -306,10 +307,9 @@ def _make_op_cell(row: ChangeRow) -> Cell:
         return make_code_cell(flatten_text(row.name))
     compiled, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
     shown = shorten_kernel(compiled[0].strip("# ").removeprefix("Call "), 40)
-    shown += f" and {len(compiled) - 1:,} more" if len(compiled) > 1 else ""
-    replaced = f" for {format_plural(len(ops), 'op')}: {', '.join(ops[:_REPLACED])}" if ops else ""
-    more = f" and {len(ops) - _REPLACED:,} more" if len(ops) > _REPLACED else ""
-    return Cell(row.name, detail=f"{shown}{replaced}{more}", whole=shorten_middle(", ".join((*compiled, *ops)), 2000))
+    shown = list_first([shown, *compiled[1:]], 1)
+    replaced = f" for {format_plural(len(ops), 'op')}: {list_first(ops, _REPLACED)}" if ops else ""
+    return Cell(row.name, detail=f"{shown}{replaced}", whole=shorten_middle(", ".join((*compiled, *ops)), 2000))
 
 
 # The meaning of each kind of evidence.
