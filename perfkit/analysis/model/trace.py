@@ -172,7 +172,7 @@ class CopyRow(Struct):
 
 
 class Recompute(Struct):
-    """Forward ops run again within backward (activation checkpointing), per step."""
+    """Forward ops that work on data, run again within backward (activation checkpointing), per step."""
 
     ops: float
     seconds: float

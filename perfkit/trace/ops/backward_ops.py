@@ -16,17 +16,21 @@ from perfkit.trace.event_nesting import find_nearest
 from perfkit.trace.match_ids import find_latest_before, map_processes, match_flows
 from perfkit.trace.model import NONE, Ints, Trace
 
+_KEEPS = frozenset({"aten::detach", "detach"})
+
 
 class BackwardOps(NamedTuple):
     """Columns, one row an op.
 
     `node` is the row of the innermost autograd node around it (itself, if it is one), `forward` that of the forward
-    op whose gradient it helps to compute; NONE where there is none. `recomputed` marks forward ops run again.
+    op whose gradient it helps to compute; NONE where there is none. `recomputed` marks forward ops run again,
+    `interrupted` those of them in which the recomputation stopped, before they did anything.
     """
 
     node: Ints
     forward: Ints
     recomputed: NDArray[np.bool_]
+    interrupted: NDArray[np.bool_]
 
 
 def find_backward(trace: Trace, event: Ints, parent: Ints) -> BackwardOps:
@@ -34,7 +38,8 @@ def find_backward(trace: Trace, event: Ints, parent: Ints) -> BackwardOps:
     is_node = mark_named(trace, event, is_autograd_node)
     if not is_node.any():
         nothing = np.full(len(event), NONE, np.int64)
-        return BackwardOps(nothing, nothing.copy(), np.zeros(len(event), np.bool_))
+        none = np.zeros(len(event), np.bool_)
+        return BackwardOps(nothing, nothing.copy(), none, none.copy())
     node = find_nearest(parent, is_node)
     recomputed = _find_recomputed(trace, event, parent, is_node, node)
     own = _match_forward_ops(trace, event, parent, is_node)
@@ -42,7 +47,7 @@ def find_backward(trace: Trace, event: Ints, parent: Ints) -> BackwardOps:
     decisive = is_node & ((own != NONE) | mark_named(trace, event, lambda name: name.startswith("autograd::engine")))
     around = find_nearest(parent, decisive)
     forward = np.where((around == NONE) | recomputed, NONE, own[around])
-    return BackwardOps(node, forward, recomputed)
+    return BackwardOps(node, forward, recomputed, _find_interrupted(trace, event, parent, recomputed))
 
 
 def _match_forward_ops(trace: Trace, event: Ints, parent: Ints, is_node: NDArray[np.bool_]) -> Ints:
@@ -95,11 +100,32 @@ def _find_recomputed(
     plain[node[direct]] = True
     plain |= mark_named(trace, event, lambda name: "Checkpoint" in name) & is_node
     numbered &= plain[node]
-    width = len(trace.signatures) + 1
-    call = trace.name[event].astype(np.int64) * width + trace.signature[event] + 1
+    call = _number_calls(trace, event)
     before = np.flatnonzero((node == NONE) & ~is_node)
     numbered &= np.isin(call, call[before])
     # With all that they call, down to the gradients that a checkpoint computes of them.
     around = find_nearest(parent, numbered | is_node)
     again: NDArray[np.bool_] = (around != NONE) & numbered[around]
     return again
+
+
+def _find_interrupted(trace: Trace, event: Ints, parent: Ints, recomputed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Recomputed ops that call nothing to compute, where equal calls elsewhere all call others.
+
+    A checkpoint stops at the last tensor that backward needs. Mostly it is an operand of an op, which autograd keeps
+    before the op computes; the checkpoint detaches what is kept.
+    """
+    if not recomputed.any():
+        return recomputed.copy()
+    calls_nothing = np.ones(len(event), np.bool_)
+    calls_nothing[parent[(parent != NONE) & ~mark_named(trace, event, _KEEPS.__contains__)]] = False
+    silent = recomputed & calls_nothing
+    call = _number_calls(trace, event)
+    plain, silent_elsewhere = call[~recomputed], call[~recomputed & calls_nothing]
+    return silent & np.isin(call, plain) & ~np.isin(call, silent_elsewhere)
+
+
+def _number_calls(trace: Trace, event: Ints) -> Ints:
+    """A number for each pair of name and arguments."""
+    calls: Ints = trace.name[event].astype(np.int64) * (len(trace.signatures) + 1) + trace.signature[event] + 1
+    return calls

@@ -61,6 +61,15 @@ class CostColumns(NamedTuple):
     calls: list[CostedCall]
 
 
+def leave_out_ops(costs: CostColumns, idle: NDArray[np.bool_]) -> CostColumns:
+    """The columns with these ops as overhead: calls that did not come to their work."""
+    return costs._replace(
+        owner=np.where(idle, NONE, costs.owner),
+        role=np.where(idle, np.int8(OpRole.OVERHEAD), costs.role),
+        call=np.where(idle, NONE, costs.call),
+    )
+
+
 def cost_ops(
     trace: Trace,
     event: Ints,

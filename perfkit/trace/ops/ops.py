@@ -17,7 +17,7 @@ from perfkit.trace.event_nesting import compute_self_time, find_parents
 from perfkit.trace.model import NONE, Category, Ints, Trace
 from perfkit.trace.ops.backward_ops import find_backward
 from perfkit.trace.ops.clock_skew import ClockSkew, align_clocks, measure_skew
-from perfkit.trace.ops.cost_ops import CostedCall, OpRole, cost_ops
+from perfkit.trace.ops.cost_ops import CostedCall, OpRole, cost_ops, leave_out_ops
 from perfkit.trace.ops.kernels import Kernels, link_kernels
 from perfkit.trace.ops.launch_records import LaunchRecords, find_launch_records
 from perfkit.trace.ops.module_calls import ModuleCalls, find_modules
@@ -136,9 +136,10 @@ def read_ops(trace: Trace) -> Ops:
     steps = find_steps(trace, event, parent)
     with_torch = is_torch_needed(trace, event, parent, kernels.event, kernel_op)
     costs = cost_ops(trace, event, parent, kernel_op, trace.name[kernels.event], with_torch=with_torch)
+    backward = find_backward(trace, event, parent)
+    costs = leave_out_ops(costs, backward.interrupted)
     owner, call = compact_ints(costs.owner), compact_ints(costs.call)
     owners = np.append(owner, NONE)[kernel_op]
-    backward = find_backward(trace, event, parent)
     modules = find_modules(trace)
     module = modules.locate_modules(trace, trace.thread[event], start)
     of_forward = np.append(module, NONE)[backward.forward]  # NONE (-1) takes the last entry, which is NONE

@@ -64,6 +64,23 @@ def test_what_did_not_run_before_is_not_run_again(tmp_path: Path) -> None:
     assert again == ["aten::exp", "aten::copy_"]
 
 
+@pytest.mark.parametrize("computes", [True, False])
+def test_an_op_in_which_recomputation_stops_does_nothing(tmp_path: Path, computes: bool) -> None:
+    """Autograd keeps an op's operands before it computes: if these are the last that backward needs, it never does."""
+    kept = (event("aten::detach", 31, 1, tid=2), event("aten::resolve_conj", 33, 1, tid=2))
+    ops = ops_of(
+        tmp_path,
+        numbered("aten::exp", 0, 2, 4), numbered("aten::mm", 3, 5, 5), event("aten::resolve_conj", 4, 1),
+        numbered("MineBackward", 20, 30, 6, tid=2), event("aten::neg", 21, 2, tid=2),
+        numbered("aten::exp", 24, 4, 7, tid=2), numbered("aten::mm", 30, 5, 8, tid=2), *kept[: 1 + computes],
+    )  # fmt: skip
+    (row,) = [row for row in np.flatnonzero(ops.recomputed).tolist() if ops.name(row) == "aten::mm"]
+    assert (ops.role[row] == OpRole.OVERHEAD) is not computes
+    assert (ops.owner[row] == NONE) is not computes
+    (exp,) = [row for row in np.flatnonzero(ops.recomputed).tolist() if ops.name(row) == "aten::exp"]
+    assert ops.role[exp] != OpRole.OVERHEAD  # that it calls nothing tells nothing: it never does
+
+
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -122,8 +139,9 @@ def test_checkpointing_runs_the_products_of_forward_again(tmp_path: Path, reentr
     ops = recorded(tmp_path, blocks_step(reentrant))
     again = costed(ops, ops.recomputed)
     attention = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    # In each of two steps both blocks, with three linear layers each.
-    assert (again["aten::addmm"], again["aten::gelu"], again[attention]) == (12, 4, 4)
+    # In each of two steps both blocks, with three linear layers each. Without reentry it stops before the last one:
+    # backward needs no result of it.
+    assert (again["aten::addmm"], again["aten::gelu"], again[attention]) == (12 if reentrant else 8, 4, 4)
     assert again["aten::native_layer_norm"] == 4
     assert not any("backward" in name or name == "aten::mm" for name in again)
     assert (ops.forward[ops.recomputed] == NONE).all()
