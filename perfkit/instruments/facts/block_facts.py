@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._python_dispatch import _disable_current_modes
 
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.devices.accelerator import get_accelerator
@@ -49,6 +51,7 @@ def collect_block_facts(state: TrainState, batch: Batch, reference_saved: Mappin
         "recomputed_flops": again.again_flops,
         "block_ops": float(again.forward_ops),
         "recomputed_ops": float(again.again_ops),
+        "buffers_changed_again": float(again.changed_buffers),
     }
     if reference_saved:
         facts["reference_block_saved_tensor_bytes"] = float(sum(reference_saved[name] for name in names))
@@ -98,6 +101,7 @@ class Recomputation:
 
     `blocks` are the places of those that a backward pass called, or a module of which; `forward_flops` and
     `again_flops` are matrix FLOPs within the blocks' forward passes, `forward_ops` and `again_ops` the ops called.
+    `changed_buffers` are those that are not as the forward pass left them.
     """
 
     blocks: set[int] = field(default_factory=set)
@@ -105,20 +109,23 @@ class Recomputation:
     again_flops: float = 0.0
     forward_ops: int = 0
     again_ops: int = 0
+    changed_buffers: int = 0
 
 
 def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
     """Find the blocks that rerun their forward in a backward pass of `run`. Blocks must not be compiled."""
     recomputation = Recomputation()
+    blocks = [*blocks]
     counter = FlopCounter()
     entered: list[tuple[float, int]] = []  # FLOPs and ops so far at the entry of each module that has not been left
+    left: dict[int, dict[str, torch.Tensor]] = {}  # of each block, its buffers after its last forward pass
 
     def enter(place: int) -> None:
         if _is_in_backward():
             recomputation.blocks.add(place)
         entered.append((counter.build_count().matrix, counter.count_ops()))
 
-    def leave() -> None:
+    def leave(place: int) -> None:
         flops_before, ops_before = entered.pop()
         if entered:
             return  # a module within another, which counts it
@@ -128,13 +135,18 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
         else:
             recomputation.forward_flops += counter.build_count().matrix - flops_before
             recomputation.forward_ops += counter.count_ops() - ops_before
+            with _disable_current_modes():  # no op of the block
+                left[place] = {name: buffer.clone() for name, buffer in blocks[place].named_buffers()}
 
     with ExitStack() as stack:
         for place, block in enumerate(blocks):
             # All modules of the block: a wrapper is not called again, but the wrapped module is.
-            stack.enter_context(watch_forward_passes(block.modules(), lambda place=place: enter(place), leave))  # type: ignore[misc]
+            stack.enter_context(watch_forward_passes(block.modules(), partial(enter, place), partial(leave, place)))
         stack.enter_context(counter)
         run()
+    for place, buffers in left.items():
+        after = dict(blocks[place].named_buffers())
+        recomputation.changed_buffers += sum(not torch.equal(after[name], value) for name, value in buffers.items())
     return recomputation
 
 

@@ -13,6 +13,7 @@ from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.block_chaining import find_unchained_blocks
+from perfkit.techniques.activations.rerun_buffers import RerunBuffers, has_buffers
 from perfkit.techniques.activations.saved_ops import FACT, PRODUCTS, make_policy, resolve_ops
 from perfkit.techniques.base.conflict import Requirement
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
@@ -32,6 +33,8 @@ class Ckpt(Technique):
       convolutions and attention, which saves less memory and costs hardly any time. `save` names others:
       `save=mm/addmm`.
     - `budget` leaves the choice to torch.compile's partitioner (`activation_memory_budget`), and needs `compile`.
+
+    Buffers that a block changes (running statistics) are changed once: recomputation works on copies from before.
 
     **Segments.** `every=N` keeps the input of every N-th block and recomputes N blocks at once; `every=sqrt` has
     ceil(sqrt(n)) of n blocks, which suits layers that save about as much as they take. A GPT's block saves 16 times as
@@ -172,7 +175,8 @@ class Ckpt(Technique):
             options["context_fn"] = partial(create_selective_checkpoint_contexts, policy)
         for first, *others in segments:
             block = join_blocks(state.model, (first, *others)) if others else state.model.get_submodule(first)
-            state.model.set_submodule(first, checkpoint_wrapper(block, **options))
+            call = {"checkpoint_fn": RerunBuffers(block).checkpoint} if has_buffers(block) else {}
+            state.model.set_submodule(first, checkpoint_wrapper(block, **call, **options))
         state.checkpointed = tuple(name for segment in segments for name in segment)
         return state
 
@@ -218,6 +222,9 @@ class Ckpt(Technique):
             claims.append(self._make_claim("all named ops ran", FACT, Relation.EQUAL, float(len(self._saved))))
         else:
             claims.append(self._make_claim("matmul results are kept", FACT, Relation.AT_LEAST, 1.0))
+        if any(has_buffers(state.model.get_submodule(name)) for name in state.checkpointed):
+            unchanged = "recomputation leaves running statistics as the forward pass left them"
+            claims.append(self._make_claim(unchanged, "buffers_changed_again", Relation.EQUAL, 0.0))
         return tuple(claims)
 
     @property

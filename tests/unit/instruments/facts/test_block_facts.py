@@ -11,11 +11,15 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.profiler import ProfilerActivity, profile
 
+from perfkit.analysis.trace.rank_trace import analyze_ops
 from perfkit.instruments.facts.block_facts import collect_block_facts, measure_block_saved_bytes
 from perfkit.instruments.facts.saved_tensors import measure_plain_saved_bytes
 from perfkit.techniques.activations.ckpt import Ckpt
 from perfkit.techniques.base.state import TrainState
+from perfkit.trace.ops.ops import read_ops
+from perfkit.trace.readers.trace_reader import read_trace
 from perfkit.workloads.workload import Workload
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state
@@ -207,3 +211,17 @@ def test_parameters_gathered_for_a_block_are_not_what_it_saves() -> None:
     state.model(x).sum().backward()
     gathered = measure_block_saved_bytes(lambda: state.model(x).sum(), state.blocks, CPU)
     assert gathered < 1.1 * plain
+
+
+@pytest.mark.parametrize("block", [Raw, Addmm, LastProduct])
+def test_a_trace_shows_as_many_recomputed_ops(tmp_path: Path, block: Callable[[], nn.Module]) -> None:
+    """The claim and the finding count the same: ops that work on data and come to it."""
+    state = applied("ckpt", new_state(workload(block))).state
+    (batch,) = batches(state, 0)
+    facts = collect_block_facts(state, batch, {})
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+        state.backward(state.loss(batch))
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    recompute = analyze_ops(read_ops(read_trace(tmp_path / "trace.json")), None).recompute
+    assert recompute is not None
+    assert recompute.ops == facts["recomputed_ops"]
