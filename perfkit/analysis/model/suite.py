@@ -46,7 +46,8 @@ class Parity(Struct):
     comes from, or the reason for the last two. `not_finite_step` is the first step, from 1, whose loss is NaN or
     infinite: it `differs` then, the baseline's too. `gradient_ratio` and `buffer_ratio` are the norms of the first
     gradients, and of the buffers after the compared warm-up steps, over the baseline's; set if it `differs` for that.
-    `gradient_rank` is the rank with these gradients, None where a rank holds parts of them.
+    `gradient_rank` is the rank with these gradients, None where a rank holds parts of them. `steps` losses were
+    compared of `recorded_steps`: fewer where the baseline's training stops being predictable.
     """
 
     verdict: ParityVerdict
@@ -58,6 +59,7 @@ class Parity(Struct):
     gradient_ratio: float | None = None
     buffer_ratio: float | None = None
     gradient_rank: int | None = None
+    recorded_steps: int = 0
 
 
 class ClaimResult(Struct):

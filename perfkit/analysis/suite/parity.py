@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.estimate import ParityVerdict
 from perfkit.analysis.model.suite import Parity
-from perfkit.core.record import RankRecord
+from perfkit.core.record import ParityRule, RankRecord
 from perfkit.core.spec import RunSpec
 
 NOT_COMPARABLE: Final = "not comparable"
@@ -95,7 +95,7 @@ def check_parity(
     if reason := different:
         return _make_unknown(reason, tolerance)
     losses = variant.seeded_losses or variant.losses
-    steps = min(spec.schedule.parity, len(losses), len(baseline.losses))
+    recorded_steps = steps = min(spec.schedule.parity, len(losses), len(baseline.losses))
     if steps == 0:
         who = "this variant" if not losses else "the baseline"
         return _make_unknown(f"{who} recorded no losses", tolerance)
@@ -103,10 +103,26 @@ def check_parity(
     predictable = _count_predictable_steps(baseline)
     if predictable is not None and predictable < steps:
         steps = predictable
-        compared = "1 step" if steps == 1 else f"{steps} steps"
-        basis += f"; compared over {compared}: beyond, rounding alone changes the baseline by more than 1e-6"
+        basis += (
+            f"; compared over {steps} of {recorded_steps} steps: beyond, rounding alone changes the baseline by more "
+            "than 1e-6"
+        )
+    verdict = _judge_losses(variant, losses[:steps], baseline, rule, basis, gradients)
+    return replace(verdict, recorded_steps=recorded_steps)
+
+
+def _judge_losses(
+    variant: RankRecord,
+    losses: Sequence[float | None],
+    baseline: RankRecord,
+    rule: ParityRule | None,
+    basis: str,
+    gradients: GradientNorms | None,
+) -> Parity:
+    """Compare these losses, then gradients and buffers, as `check_parity` says."""
+    steps, tolerance = len(losses), None if rule is None else rule.relative
     worst = 0.0
-    for index, (ours, theirs) in enumerate(zip(losses[:steps], baseline.losses[:steps], strict=True)):
+    for index, (ours, theirs) in enumerate(zip(losses, baseline.losses[:steps], strict=True)):
         if not _is_finite(theirs):
             return _make_unknown(f"the baseline's loss is not finite at step {index + 1}", tolerance)
         if not _is_finite(ours):

@@ -41,6 +41,29 @@ def find_inconclusive_comparison(suite: SuiteView) -> Iterator[Finding]:
         )
 
 
+def find_short_comparison(suite: SuiteView) -> Iterator[Finding]:
+    """A baseline whose training is predictable for less than half of the steps whose losses were to be compared."""
+    seen: set[str] = set()
+    for variant in suite.measured:
+        parity, base = variant.parity, suite.get_baseline(variant)
+        if base is None or base.name in seen or parity.max_relative is None:
+            continue
+        if 2 * parity.steps >= parity.recorded_steps:
+            continue
+        seen.add(base.name)
+        yield Finding(
+            id="loss.short_comparison",
+            severity="note",
+            title=f"Losses compared over {parity.steps} of {parity.recorded_steps} steps",
+            variant=base.name,
+            evidence=f"one rounding changes the losses of {base.name} by more than 1e-6 from step {parity.steps + 1}: "
+            "its training is chaotic or not deterministic, so that equal programs part, too",
+            action="Use torch.use_deterministic_algorithms(True), a larger batch or a lower learning rate to compare "
+            "more steps.",
+            figures={"steps": parity.steps, "recorded_steps": parity.recorded_steps},
+        )
+
+
 def find_session_shift(suite: SuiteView) -> Iterator[Finding]:
     """A baseline that was slower in one session than in another."""
     names = dict.fromkeys(name for session in suite.sessions for name in session.baseline_steps)

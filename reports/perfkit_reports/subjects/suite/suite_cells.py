@@ -193,8 +193,10 @@ def make_loss_cell(variant: Variant) -> Cell:
     if parity.verdict == "unknown":
         return make_unknown_cell(parity.basis or variant.reason)
     tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
-    largest = "" if parity.max_relative is None else f"max {format_relative(parity.max_relative)}"
-    return Cell(parity.verdict, id=parity.verdict, detail=largest, value=parity.max_relative, tone=tone)
+    detail = "" if parity.max_relative is None else f"max {format_relative(parity.max_relative)}"
+    if detail and parity.steps < parity.recorded_steps:
+        detail += f", {parity.steps} of {parity.recorded_steps} steps"
+    return Cell(parity.verdict, id=parity.verdict, detail=detail, value=parity.max_relative, tone=tone)
 
 
 def make_active_cell(variant: Variant) -> Cell:

@@ -109,6 +109,16 @@ def test_what_did_not_act_or_does_not_train_the_same_is_never_praised(analysis: 
     assert wrong[0].figures["relative"] == 0.5
 
 
+@pytest.mark.parametrize(("steps", "found"), [(1, 1), (3, 1), (4, 0), (7, 0)])
+def test_a_baseline_that_soon_leaves_its_own_losses_is_named(analysis: Analysis, steps: int, found: int) -> None:
+    parity = changed(analysis.variants[1].parity, max_relative=1e-6, steps=steps, recorded_steps=7)
+    notes = of(told(analysis, parity=parity), "loss.short_comparison")
+    assert [note.variant for note in notes] == [analysis.variants[0].name] * found
+    assert all(note.figures == {"steps": steps, "recorded_steps": 7} for note in notes)
+    other = changed(parity, verdict="not comparable", max_relative=None)
+    assert of(told(analysis, parity=other), "loss.short_comparison") == []
+
+
 def test_a_technique_without_a_change_is_told_once(analysis: Analysis) -> None:
     already = changed(held(False), holds_in_baseline=True)
     idle = told(analysis, active=False, claims=(already, already), difference=difference("no difference", 1.0))

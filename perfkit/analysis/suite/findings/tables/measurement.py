@@ -12,6 +12,12 @@ INCONCLUSIVE = FindingKind(
     "The interval of a speed-up includes both no change and a relevant change.",
     "Run more rounds, or use a quieter machine.",
 )
+SHORT_COMPARISON = FindingKind(
+    "loss.short_comparison",
+    NOTE,
+    "One rounding changes the baseline's losses by more than 1e-6 before half of the steps to be compared.",
+    "Use deterministic algorithms, a larger batch or a lower learning rate to compare more steps.",
+)
 SESSION_SHIFT = FindingKind(
     "comparison.session_shift",
     NOTE,
@@ -33,6 +39,7 @@ UNMODELED_OPS = FindingKind(
 
 RULES = (
     Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
+    Rule(measurement.find_short_comparison, SuiteView, About.LIMIT, (SHORT_COMPARISON,)),
     Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
     Rule(measurement.find_rank_differences, SuiteView, About.LIMIT, (RANK_DIFFERENCES,)),
     Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT, (EXCEEDED_CEILINGS,)),

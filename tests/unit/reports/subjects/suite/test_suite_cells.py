@@ -37,6 +37,14 @@ def test_a_verdict_has_an_icon_and_says_what_could_have_been_seen(realistic: Ana
     assert list_figures(cell.reason) == ["3", "4.0 %"]
 
 
+@pytest.mark.parametrize(("steps", "figures"), [(6, ["2.0e-06"]), (2, ["2.0e-06", "2", "6"])])
+def test_a_shorter_comparison_of_losses_says_so(realistic: Analysis, steps: int, figures: list[str]) -> None:
+    parity = msgspec.structs.replace(
+        realistic.variants[1].parity, verdict="equal", max_relative=2e-6, steps=steps, recorded_steps=6
+    )
+    assert list_figures(suite_cells.make_loss_cell(with_changes(realistic, parity=parity)).detail) == figures
+
+
 def test_hfu_is_told_where_it_is_another_than_mfu(realistic: Analysis) -> None:
     baseline, _, ckpt, *_ = realistic.variants
     assert list_figures(suite_cells.make_utilization_cell(baseline).detail) == ["210 GFLOP/s"]
