@@ -6,6 +6,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from perfkit.core.record import ParityRule
+from perfkit.techniques.base.batch_dependence import explain_batch_dependence
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS
 from perfkit.techniques.base.trial import discard_saved_tensors, draw_trial_samples
@@ -22,18 +23,11 @@ def find_loss_mismatch(state: TrainState, size: int) -> ParityRule | None:
     if any(isinstance(module, _BatchNorm) for module in state.model.modules()):
         basis = "batch norm uses each microbatch's statistics instead of the batch's"
         return ParityRule(relative=None, basis=basis)
-    if not _is_mean(state, size):
-        basis = (
-            "the batch's loss is not the mean of its microbatches' losses: it is random, or not a plain mean over "
-            "samples"
-        )
-        return ParityRule(relative=None, basis=basis)
-    return None
-
-
-def _is_mean(state: TrainState, size: int) -> bool:
-    """True if the loss of two microbatches of this size is the mean of their losses, up to rounding."""
     eps = max(torch.finfo(p.dtype).eps for p in state.model.parameters() if p.is_floating_point())
+    tolerance = max(LOSSLESS.relative or 0.0, _ROUNDINGS * eps)
     with draw_trial_samples(state, 2 * size) as two, discard_saved_tensors():
         whole, *parts = (state.loss(batch).item() for batch in (two, *split_batch(two, 2)))
-    return math.isclose(whole, sum(parts) / 2, rel_tol=max(LOSSLESS.relative or 0.0, _ROUNDINGS * eps))
+        if math.isclose(whole, sum(parts) / 2, rel_tol=tolerance):
+            return None
+        cause = explain_batch_dependence(state, two, tolerance)
+    return ParityRule(relative=None, basis=f"the batch's loss is not the mean of its microbatches' losses: {cause}")

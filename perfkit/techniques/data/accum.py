@@ -25,7 +25,7 @@ class Accum(Technique):
 
     Unlike `--accumulate`, which trains on more data per update, it trains on the same: its losses are equal (gpt, 4
     microbatches: to 2e-7). Gradients are averaged once over ranks. Losses are not comparable with batch norm, with
-    dropout, or if the loss is not a plain mean over samples.
+    dropout, or if the loss is not a plain mean over samples; a report names what depends on the whole batch.
     """
 
     name: ClassVar[str] = "accum"

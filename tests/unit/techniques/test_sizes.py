@@ -181,8 +181,30 @@ def padded_loss(model, batch):
     return F.cross_entropy(model(batch["x"]).flatten(0, 1), batch["y"].flatten(), ignore_index=-1)
 
 
-@pytest.mark.parametrize("loss", [padded_loss, lambda model, batch: model(batch["x"]).square().sum()])
-def test_a_loss_that_is_no_mean_over_samples_is_told(loss):
+class Whitened(nn.Module):
+    """Statistics of the batch, by hand."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean((0, 1))
+
+
+def contrast(model, batch):
+    """In-batch negatives, as of SimCLR and CLIP."""
+    z = F.normalize(model(batch["x"]).mean(1), dim=-1)
+    return F.cross_entropy(z @ z.T / 0.1, torch.arange(len(z)))
+
+
+@pytest.mark.parametrize(
+    ("loss", "layer", "cause"),
+    [
+        (padded_loss, nn.Identity, "divides by"),
+        (lambda model, batch: model(batch["x"]).square().sum(), nn.Identity, "sum over samples"),
+        (contrast, nn.Identity, "in-batch negatives"),
+        (lambda model, batch: model(batch["x"]).square().mean(), Whitened, "1 (Whitened)"),
+        (lambda model, batch: model(batch["x"]).square().mean(), lambda: nn.Dropout(0.4), "dropout"),
+    ],
+)
+def test_what_of_a_loss_belongs_to_the_whole_batch_is_named(loss, layer, cause):
     def made(generator):
         padding = torch.arange(5) > torch.arange(4)[:, None]
         return {"x": torch.randn(4, 5, 8, generator=generator), "y": torch.zeros(4, 5).long().masked_fill(padding, -1)}
@@ -191,14 +213,14 @@ def test_a_loss_that_is_no_mean_over_samples_is_told(loss):
         name="padded",
         unit="samples",
         units_per_batch=4,
-        build_model=lambda: nn.Linear(8, 3),
+        build_model=lambda: nn.Sequential(nn.Linear(8, 3), layer()),
         build_optimizer=make_adamw,
         make_batch=made,
         loss=loss,
     )
     rule = applied("accum", new_state(plain)).parity
     assert rule.relative is None
-    assert "plain mean" in rule.basis
+    assert cause in rule.basis
 
 
 def test_asking_for_losses_leaves_no_trace():
