@@ -65,9 +65,10 @@ CATEGORIES = (
     UNKNOWN,
 )
 
-# Memory between steps: the training state, and all other tensors.
+# Memory between steps: the training state, and all other tensors, on the training device and (if another) the host.
 OTHER = "other"
-LIVE_CATEGORIES = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER, OTHER)
+HOST = "host"
+LIVE_CATEGORIES = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER, OTHER, HOST)
 
 PoolId = tuple[int, int]
 SHARED_POOL: PoolId = (0, 0)

@@ -26,8 +26,9 @@ RECORDED_BY_SUBJECT = {
         "updated_parameter_bytes": "bytes of the parameters that this rank's optimizers update in a step",
         "updated_parameter_bytes:<ops>": "bytes of those that torch's `fused` or `foreach` ops update",
         "live_bytes:<category>": "bytes on the training device between two steps (`parameter`, `gradient`, "
-        "`optimizer state`, `buffer`); `other` are tensors outside of these, datasets excepted",
-        "live_bytes:other:<dtype>": "those of one dtype",
+        "`optimizer state`, `buffer`); `other` are tensors outside of these, datasets excepted, `host` such tensors in "
+        "host memory if that is not the device's",
+        "live_bytes:other:<dtype>": "those of one dtype; so `live_bytes:host:<dtype>`",
         "declared_bytes:<category>": "bytes that the techniques say they add to a category between steps; absent where "
         "one sets no limit",
         "world_size": "number of ranks",

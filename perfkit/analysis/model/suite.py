@@ -83,8 +83,8 @@ class ClaimResult(Struct):
 class KeptCopies(Struct):
     """Memory between steps beyond the baseline's and beyond what the techniques declare.
 
-    `category` is `parameter`, `gradient`, `optimizer state`, `buffer` or `other`, tensors outside of these. `rank` is
-    the rank with most, `dtypes` are those of the other tensors that grew.
+    `category` is `parameter`, `gradient`, `optimizer state`, `buffer`, or `other` for tensors outside of these; `host`
+    for those in host memory. `rank` is the rank with most, `dtypes` are those of the other tensors that grew.
     """
 
     category: str

@@ -6,7 +6,7 @@ Copies of weights and hoarded gradients change no loss, and a claim on one categ
 from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.model.suite import KeptCopies
-from perfkit.core.allocations import LIVE_CATEGORIES, OTHER
+from perfkit.core.allocations import HOST, LIVE_CATEGORIES, OTHER
 from perfkit.core.record import RankRecord
 
 # Less than a tenth of the parameters is no copy of them, and tensors of this size are everywhere.
@@ -41,13 +41,13 @@ def _compare_ranks(variant: RankRecord, baseline: RankRecord) -> Iterator[KeptCo
                 declared_bytes=int(allowed),
                 parameter_bytes=int(parameters),
                 rank=variant.rank,
-                dtypes=_list_dtypes(ours, theirs) if category == OTHER else (),
+                dtypes=_list_dtypes(category, ours, theirs) if category in (OTHER, HOST) else (),
             )
 
 
-def _list_dtypes(ours: dict[str, float], theirs: dict[str, float]) -> tuple[str, ...]:
-    """The dtypes of other tensors that grew, the largest first, down to a tenth of it."""
-    prefix = f"live_bytes:{OTHER}:"
+def _list_dtypes(category: str, ours: dict[str, float], theirs: dict[str, float]) -> tuple[str, ...]:
+    """The dtypes of the category's tensors that grew, the largest first, down to a tenth of it."""
+    prefix = f"live_bytes:{category}:"
     grown = {name.removeprefix(prefix): ours[name] - theirs.get(name, 0.0) for name in ours if name.startswith(prefix)}
     largest = max(grown.values(), default=0.0)
     names = sorted(grown, key=lambda name: -grown[name])

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
+from perfkit.core.allocations import HOST
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
@@ -177,6 +178,15 @@ class Offload(Technique):
 
         state.optimizer_changes.append(paged)
         return state
+
+    def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
+        if self.to == "disk" or self.what == "activations":  # these are let go of in backward
+            return {}
+        if self.what == "parameters":
+            return {HOST: float(sum(p.nbytes for block in state.blocks for p in block.parameters()))}
+        optimizers = map(get_local_optimizer, state.optimizers.values())
+        values = (value for optimizer in optimizers for kept in optimizer.state.values() for value in kept.values())
+        return {HOST: float(sum(get_local_part(value).nbytes for value in values if isinstance(value, torch.Tensor)))}
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.what == "activations":

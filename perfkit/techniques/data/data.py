@@ -8,7 +8,7 @@ import msgspec
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from perfkit.core.allocations import OTHER
+from perfkit.core.allocations import HOST, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
@@ -143,7 +143,7 @@ class Data(Technique):
             yield ParityRule(relative=None, basis=basis)
 
     def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
-        return {OTHER: math.inf}  # batches that are loaded ahead
+        return {OTHER: math.inf, HOST: math.inf}  # batches that are loaded ahead
 
     def _make_claims(self, workers: int, state: TrainState) -> Iterator[Claim]:
         yield self._make_claim(

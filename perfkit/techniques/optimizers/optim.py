@@ -8,7 +8,7 @@ import msgspec
 import torch
 from torch.optim import Optimizer
 
-from perfkit.core.allocations import OPTIMIZER_STATE, OTHER
+from perfkit.core.allocations import HOST, OPTIMIZER_STATE, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
@@ -206,7 +206,7 @@ class Optim(Technique):
         if kind is None:
             return {}
         # Its claims check the state; a library's optimizer may keep other tensors.
-        return {OPTIMIZER_STATE: math.inf, **({OTHER: math.inf} if kind.package else {})}
+        return {OPTIMIZER_STATE: math.inf, **({OTHER: math.inf, HOST: math.inf} if kind.package else {})}
 
     def parity(self) -> ParityRule:
         if self.use in _IMPLEMENTATIONS:

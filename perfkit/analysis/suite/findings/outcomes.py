@@ -8,7 +8,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import ClaimResult, Variant
 from perfkit.analysis.suite.engagement import IN_PART
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
-from perfkit.core.allocations import ACTIVATION, OTHER
+from perfkit.core.allocations import ACTIVATION, HOST, OTHER
 from perfkit.core.record import RunStatus, get_value
 from perfkit.core.units import format_bytes, format_seconds, format_signed_percent
 
@@ -38,12 +38,15 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
                 yield _report_claims("claim.not_active", "warning", "not active", variant, failed, action)
 
 
+_PLACES = {OTHER: "elsewhere", HOST: "in host memory"}
+
+
 def find_kept_copies(suite: SuiteView) -> Iterator[Finding]:
     """Memory between steps that a technique does not declare is kept elsewhere, whatever its claims say."""
     for variant in suite.measured:
         for copies in variant.copies:
             ratio = copies.kept_bytes / copies.parameter_bytes
-            place = "elsewhere" if copies.category == OTHER else f"as {copies.category}"
+            place = _PLACES.get(copies.category, f"as {copies.category}")
             dtypes = f" in {', '.join(copies.dtypes)}" if copies.dtypes else ""
             rank = f" on rank {copies.rank}" if variant.world_size > 1 else ""
             yield Finding(

@@ -12,6 +12,7 @@ from perfkit.core.record import RankRecord
 from perfkit.instruments.facts.live_bytes import measure_live_bytes, sum_declared_bytes
 from perfkit.instruments.training.live_objects import find_instances
 from perfkit.instruments.training.tensors import has_storage
+from perfkit.techniques.activations.offload import Offload
 from perfkit.techniques.base.state import TrainState
 from tests.fixtures.suites import record
 from tests.unit.techniques.facts import storage_bytes
@@ -21,8 +22,10 @@ Hidden = list[Any]
 Sabotage = Callable[[TrainState, Hidden], None]
 
 
-def measure(variant: str, sabotage: Sabotage = lambda _state, _hidden: None) -> RankRecord:
-    """The record of a variant that keeps what `sabotage` hides."""
+def measure(
+    variant: str, sabotage: Sabotage = lambda _state, _hidden: None, device: torch.device | None = None
+) -> RankRecord:
+    """The record of a variant that keeps what `sabotage` hides; as if it had trained on `device`."""
     gc.collect()
     before = find_instances(torch.Tensor)  # kept, so that no new storage has an address of theirs
     earlier = frozenset(tensor.untyped_storage().data_ptr() for tensor in before if has_storage(tensor))
@@ -34,6 +37,7 @@ def measure(variant: str, sabotage: Sabotage = lambda _state, _hidden: None) -> 
     try:
         train(made.state, steps=2)
         declared = sum_declared_bytes(made.techniques, made.state)
+        made.state.device = device or made.state.device
         live = measure_live_bytes(made.state, earlier)
     finally:
         made.state.close()
@@ -108,6 +112,34 @@ def test_hidden_copies_are_found(
     (copies,) = find_kept_copies([measure(variant, sabotage)], [baseline])
     assert (copies.category, copies.dtypes) == (category, dtypes)
     assert copies.kept_bytes / copies.parameter_bytes == pytest.approx(ratio, abs=0.03)
+
+
+def keep_half_in_fp64(state: TrainState, hidden: Hidden) -> None:
+    hidden += [parameter.detach().double() for block in state.blocks[:2] for parameter in block.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "ratio", "dtypes"), [(keep_device_copies, 0.98, ("fp32",)), (keep_half_in_fp64, 0.98, ("fp64",))]
+)
+def test_copies_in_host_memory_are_found(sabotage: Sabotage, ratio: float, dtypes: tuple[str, ...]) -> None:
+    """Of a state that is said to be elsewhere, for want of a device: all other tensors are the host's then."""
+    elsewhere = torch.device("meta")
+    baseline = measure("baseline", device=elsewhere)
+    assert find_kept_copies([measure("ckpt", device=elsewhere)], [baseline]) == ()
+    (copies,) = find_kept_copies([measure("ckpt", sabotage, elsewhere)], [baseline])
+    assert (copies.category, copies.dtypes) == ("host", dtypes)
+    assert copies.kept_bytes / copies.parameter_bytes == pytest.approx(ratio, abs=0.03)
+
+
+def test_offloading_declares_what_it_keeps_on_the_host() -> None:
+    state = applied("baseline", new_state(FOUR_BLOCKS)).state
+    train(state, steps=1)
+    blocks = sum(parameter.nbytes for block in state.blocks for parameter in block.parameters())
+    moments = 2 * storage_bytes(state.model.parameters())
+    kept = {what: Offload(what=what).count_kept_bytes(state) for what in ("activations", "parameters", "optimizer")}
+    assert (kept["activations"], kept["parameters"]) == ({}, {"host": blocks})
+    assert kept["optimizer"]["host"] == pytest.approx(moments, rel=1e-3)  # and the counts of steps
+    assert Offload(what="optimizer", to="disk").count_kept_bytes(state) == {}
 
 
 def test_a_declared_copy_is_no_hidden_one(baseline: RankRecord) -> None:
