@@ -65,8 +65,10 @@ class RerunBuffers:
         copies = _copy_buffers((place, place.buffer) for place in wanted)
         yield
         changed = {place for place in started if place.name in _UNVERSIONED or _get_version(place) != started[place]}
-        before.update((place, value) for place, value in copies.items() if place in changed)
+        if self._changing is None:  # once: it waits for the device
+            changed |= {place for place, value in copies.items() if _has_changed(place.buffer, value)}
         self._changing = changed | (self._changing or set())
+        before.update((place, value) for place, value in copies.items() if place in self._changing)
 
 
 @contextmanager
@@ -84,6 +86,11 @@ def _replace_buffers(values: _Values) -> Iterator[None]:
 
 def _get_version(place: _Place) -> tuple[int, int] | None:
     return None if place.buffer is None else (id(place.buffer), place.buffer._version)
+
+
+def _has_changed(buffer: torch.Tensor | None, before: torch.Tensor) -> bool:
+    """True if the values differ: writes to `buffer.data` give it no new version. False for fake tensors."""
+    return type(buffer) is torch.Tensor and not torch.equal(buffer, before)
 
 
 @torch.no_grad()

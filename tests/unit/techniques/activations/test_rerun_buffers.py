@@ -31,6 +31,16 @@ class Codebook(nn.Module):
         return x * torch.sigmoid(nearest)
 
 
+class Averages(Codebook):
+    """The same, moved unseen by autograd, as `vq-vae-2-pytorch` does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        codes = self.codes.clone()
+        self.codes.data.mul_(0.7).add_(x.detach().mean((0, 1)), alpha=0.3)
+        self.calls.data.add_(1)
+        return x * torch.sigmoid(codes[torch.cdist(x, codes.expand(len(x), -1, -1)).argmin(-1)])
+
+
 class Sums(nn.Module):
     """Calls batch norm with buffers of its own."""
 
@@ -50,6 +60,7 @@ KINDS = {
     "instance norm": lambda: nn.InstanceNorm1d(TIME, track_running_stats=True),
     "spectral norm": lambda: spectral_norm(nn.Linear(16, 16)),
     "codebook": Codebook,
+    "averages": Averages,
     "constant": lambda: nn.BatchNorm1d(TIME).eval(),
 }
 
