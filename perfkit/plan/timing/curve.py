@@ -44,6 +44,8 @@ class EfficiencyCurve:
         taken = self._interpolate_values(self.taken, inside)
         if self.beyond is None:
             return taken + max(least - inside, 0.0)
+        if least == inside:  # what the curve beyond says cancels out, and asking it twice doubles with each curve
+            return taken
         slower = taken - self.beyond.at(inside)
         if least < inside and slower > 0:
             slower *= max(0.0, 1 - (inside - least) / _FADES)

@@ -65,3 +65,19 @@ def test_far_from_what_was_measured_the_spread_of_all_is_added() -> None:
 def test_the_means_of_a_program_count_for_one_each() -> None:
     few = average_by_size([_point(2, 4, weight=3), _point(2, 4, weight=1), _point(50, 70, weight=9)])
     assert [(point.weight, point.kinds) for point in few] == [(1, 2), (1, 1)]
+
+
+def test_a_chain_of_curves_is_asked_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    interpolate = EfficiencyCurve._interpolate_values
+
+    def count(curve: EfficiencyCurve, values: tuple[float, ...], least: float) -> float:
+        asked.append(least)
+        return interpolate(curve, values, least)
+
+    curve = EfficiencyCurve((0.0, 10.0), (1.0, 11.0), (0.1, 0.1))
+    for _ in range(24):
+        curve = EfficiencyCurve((0.0, 10.0), (2.0, 13.0), (0.1, 0.1), curve)
+    monkeypatch.setattr(EfficiencyCurve, "_interpolate_values", count)
+    assert curve.at(5.0) == 7.5
+    assert len(asked) <= 25
