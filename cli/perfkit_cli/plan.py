@@ -49,6 +49,7 @@ _OF_A_PLAN = (
 EXAMPLES = """\b
 Examples:
   perfkit plan --workload gpt:size=small --technique amp,ckpt,amp+ckpt
+  perfkit plan llama-3-8b --gpu h100-80g --world-size 8 --technique amp+zero3+ckpt      a public model by name
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
   perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, or what would?
@@ -124,7 +125,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON; write no report.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.argument("paths", metavar="[WORKLOAD|PATH...]", nargs=-1)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Predict the memory of a training step with each technique, on any number of ranks, and whether it fits.
@@ -145,6 +146,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit_cli.modes.planning import plan_request, plan_suite
     from perfkit_cli.output.report_output import show_document, write_and_show
 
+    if not options["learn"] and len(options["paths"]) == 1 and _is_workload(options["paths"][0]):
+        refuse_given(ctx, ("workload",), "a workload is named already")
+        options |= {"workload": options["paths"][0], "paths": ()}
+        ctx.params = options
+        ctx.set_parameter_source("workload", click.core.ParameterSource.COMMANDLINE)
     as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
     console = Console(stderr=True, quiet=options["quiet"] or as_json)
     if options["learn"] != bool(options["paths"]):
@@ -193,6 +199,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         show_document(build_document(plan), verbose=options["verbose"])
     else:
         write_and_show(build_document(plan), folder, **shown)
+
+
+def _is_workload(word: str) -> bool:
+    """True for `llama-3-8b` and `src/train.py:build`, False for a path such as `runs/gpt`."""
+    return ":" in word or "/" not in word
 
 
 def _show_search(ctx: click.Context, console: "Console") -> None:

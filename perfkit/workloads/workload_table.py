@@ -7,11 +7,12 @@ from typing import get_type_hints
 
 import msgspec
 
-from perfkit.core.errors import UsageError
+from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.registry import BrokenPluginError, Registry
 from perfkit.core.spec import WorkloadSpec, parse_workload
 from perfkit.core.texts.import_messages import silence_import_messages
 from perfkit.devices.accelerator import is_cpu
+from perfkit.workloads.architectures import ARCHITECTURES, expand_architecture
 from perfkit.workloads.parameters import Parameters, explain_misfit
 from perfkit.workloads.user_workload import load_user_workload
 from perfkit.workloads.workload import Workload
@@ -66,6 +67,7 @@ def load_workload(
             raise UsageError(
                 f"{key} is given twice: {spec.params[key]} in {spec.label!r} and {flag} {value}; give it once"
             )
+    spec = expand_architecture(spec)
     head, _, argument = spec.name.partition(":")
     if is_user_function(spec):
         return load_user_workload(spec.name, {**spec.params, **options})
@@ -76,6 +78,8 @@ def load_workload(
         defaults = {} if is_cpu(device) else cls.on_gpu
         return cls.parse(argument, {**defaults, **spec.params, **options}).build()
 
+    if head not in WORKLOADS.list_names():
+        raise make_unknown_name_error("workload", head, [*WORKLOADS.list_names(), *ARCHITECTURES])
     return WORKLOADS.ask_object(head, build)
 
 
@@ -127,12 +131,17 @@ def describe_workloads() -> list[WorkloadInfo]:
             known.append(WORKLOADS.ask_object(name, _build_info))
         except BrokenPluginError as error:
             known.append(WorkloadInfo(name, broken=str(error)))
+    models = WorkloadInfo(
+        name="MODEL",
+        summary=f"a public model by name, without its weights: {', '.join(ARCHITECTURES)}; takes the parameters of hf "
+        "or resnet",
+    )
     user = WorkloadInfo(
         name="FILE.py:FUNCTION",
         summary="your own: a function that returns a perfkit.Workload, or package.module:function; any key=value is "
         "passed to it by name",
     )
-    return [*known, user]
+    return [*known, models, user]
 
 
 def _build_info(cls: type[Parameters]) -> WorkloadInfo:

@@ -240,3 +240,24 @@ def test_a_search_needs_a_limit(search: list[str]) -> None:
     ended = CliRunner().invoke(commands, [*SMALL, *search])
     assert ended.exit_code == 2
     assert "--memory 6GiB or --gpu" in ended.output
+
+
+def test_the_workload_may_be_named_without_an_option() -> None:
+    named = CliRunner().invoke(commands, ["plan", "gpt:size=nano:seq_len=16", "-t", "baseline", "--json"])
+    (baseline,) = json.loads(named.stdout)["variants"]
+    option = CliRunner().invoke(commands, [*SMALL, "-t", "baseline", "--json"])
+    (same,) = json.loads(option.stdout)["variants"]
+    assert baseline["peak_allocated_bytes"] == same["peak_allocated_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "id", "message"),
+    [
+        (["gpt:size=nano", "--workload", "resnet"], "usage.conflict", "omit --workload"),
+        (["llama-3-80b"], "usage.unknown_workload", "llama-3-8b"),
+    ],
+)
+def test_workloads_that_are_named_wrongly(arguments: list[str], id: str, message: str) -> None:
+    ended = CliRunner().invoke(commands, ["plan", *arguments])
+    assert (ended.exit_code, message in ended.output) == (2, True), ended.output
+    assert id in ended.output

@@ -70,7 +70,7 @@ def test_seq_len_says_nothing_to_images() -> None:
 
 def test_list_of_workloads() -> None:
     listed = {info.name: info for info in describe_workloads()}
-    assert list(listed) == ["gpt", "moe", "resnet", "images", "hf:CONFIG", "FILE.py:FUNCTION"]
+    assert list(listed) == ["gpt", "moe", "resnet", "images", "hf:CONFIG", "MODEL", "FILE.py:FUNCTION"]
     assert listed["gpt"].parameters["size"] == "nano|micro|small|medium|large|1.5b [nano; small on a GPU]"
     assert listed["gpt"].parameters["vocab"].startswith("integer")
     assert listed["resnet"].unavailable is None
