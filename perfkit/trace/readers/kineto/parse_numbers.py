@@ -21,7 +21,8 @@ _INTEGERS = re.compile(rb"(?:\d+\n)*\d+")
 # counts from a base that it renews every three months.
 DOUBLE_IS_EXACT_BELOW_US = float(1 << 43)
 DOUBLE_IS_INTEGER_BELOW = float(1 << 53)
-FRACTION_OF_LONG_TIME = re.compile(rb'"ts"\s*:\s*"?-?\d{13,}\.\d')
+# Of a time that long, or of another number: one that begins with the point is found ten times as fast.
+FRACTION_OF_LONG_TIME = re.compile(rb"\.(?<=\d{13}\.)\d")
 
 # A time since 1970 in microseconds reaches this in the year 5138; in nanoseconds it did in 1973.
 NANOSECONDS_FROM = 1e17
