@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
+from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.roofline.attention_call import identify_backend, parse_attention
 from perfkit.analysis.trace.roofline.matmul_operands import parse_matmul_sizes
 from perfkit.analysis.trace.roofline.quantization import (
@@ -67,15 +68,16 @@ def build_product_rows(
     order = order[chosen[placed.first[order]]][:MOST_ROWS]
     gemms: list[tuple[GemmRow, Ints]] = []
     attentions: list[tuple[AttentionRow, Ints]] = []
-    for index in order.tolist():
-        of = _make_call_group(placed, index, main, engine.step_s, units[int(work.device[placed.first[index]])])
+    rows = build_op_rows(placed, order, engine.step_s, of_kernels=False)
+    for index, row in zip(order.tolist(), rows, strict=True):
+        of = _make_call_group(placed, index, main, row, units[int(work.device[placed.first[index]])])
         if is_helper_kernel(of.kernel):  # the one that multiplies is not in the trace
             continue
         its = np.asarray([index])
         if classify_op(of.call.call.name) == OpClass.MATMUL:
-            gemms += [(row, its) for row in (_build_gemm_row(of),) if row is not None]
+            gemms += [(gemm, its) for gemm in (_build_gemm_row(of),) if gemm is not None]
         else:
-            attentions += [(row, its) for row in (_build_attention_row(of),) if row is not None]
+            attentions += [(attention, its) for attention in (_build_attention_row(of),) if attention is not None]
     return _build_table(gemms, groups), _build_table(attentions, groups)
 
 
@@ -111,7 +113,7 @@ class _CallGroup:
 
 
 def _make_call_group(
-    placed: RooflineGroups, index: int, main: NDArray[np.int64], step_s: float, units: int | None
+    placed: RooflineGroups, index: int, main: NDArray[np.int64], row: OpRow, units: int | None
 ) -> _CallGroup:
     pieces, first = placed.pieces, int(placed.first[index])
     trace, piece = pieces.ops.trace, int(main[first])
@@ -119,7 +121,6 @@ def _make_call_group(
     kernel = trace.names[int(pieces.name[piece])] if pieces.on_device else ""
     geometry = int(trace.geometry[pieces.event[piece]])
     grid = None if geometry == NONE else _parse_grid(trace.geometries[geometry], kernel)
-    (row,) = build_op_rows(placed, np.asarray([index]), step_s, of_kernels=False)
     common = {name: getattr(row, name) for name in _OF_OP_ROW}
     return _CallGroup(call, kernel, grid, units, row.layout, {**common, "name": call.call.name, "kernel": kernel})
 

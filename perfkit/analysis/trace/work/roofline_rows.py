@@ -1,7 +1,9 @@
 """Groups of work with their cost and their place on the roofline, and the rows they make in a report."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,16 +220,62 @@ def build_op_rows(
         step_s: the mean step.
         of_kernels: whether a group is of one kernel (and its op), or of one op.
     """
-    return tuple(_build_op_row(placed, index, step_s, of_kernels) for index in groups.tolist())
+    return tuple(
+        _build_op_row(placed, index, figures, step_s, of_kernels)
+        for index, figures in zip(groups.tolist(), _list_figures(placed, groups, of_kernels=of_kernels), strict=True)
+    )
 
 
-def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels: bool) -> OpRow:
-    pieces, names = placed.pieces, placed.pieces.ops.trace.names
-    parts, first = count_parts(pieces), int(placed.first[index])
-    limit, seconds = placed.limits[index], float(placed.seconds[index]) / parts
-    wall = None if placed.wall_s is None else float(placed.wall_s[index]) / parts
-    flops, moved = _divide_known(placed.flops[index], parts), _divide_known(placed.bytes[index], parts)
-    attainable = None if limit.attainable_s is None else limit.attainable_s / parts
+class _Figures(NamedTuple):
+    """One group's figures, per step but for those of single calls; None where not known."""
+
+    calls: float
+    seconds: float
+    flops: float | None
+    bytes: float | None
+    most_flops: float | None
+    most_bytes: float | None
+    attainable_s: float | None
+    wall_s: float | None
+    critical_s: float | None
+    least_s: float | None
+    median_s: float | None
+    p99_s: float | None
+    blocks_per_sm: float | None
+    sm_efficiency: float | None
+    occupancy: float | None
+
+
+def _list_figures(placed: RooflineGroups, groups: NDArray[np.int64], *, of_kernels: bool) -> Iterator[_Figures]:
+    """The figures of some groups: from whole columns, since reading an array number by number is slow."""
+    spread, load, parts = placed.spread, placed.load if of_kernels else None, count_parts(placed.pieces)
+    summed = (
+        placed.calls, placed.seconds, placed.flops, placed.bytes, placed.most_flops, placed.most_bytes,
+        placed.limits.attainable_s, placed.wall_s, placed.critical_s,
+    )  # fmt: skip
+    of_calls = (spread.least_s, spread.median_s, spread.p99_s, *(load or (None, None, None)))
+    return map(
+        _Figures,
+        *(_list_known(column, groups, parts) for column in summed),
+        *(_list_known(column, groups, 1) for column in of_calls),
+    )
+
+
+def _list_known(column: Floats | None, groups: NDArray[np.int64], parts: int) -> list[Any]:
+    """The values of some groups, divided by `parts`; None for NaN, and without a column."""
+    if column is None:
+        return [None] * len(groups)
+    values = column[groups] / parts
+    listed: list[float | None] = values.tolist()
+    for place in np.flatnonzero(np.isnan(values)).tolist():
+        listed[place] = None
+    return listed
+
+
+def _build_op_row(placed: RooflineGroups, index: int, figures: _Figures, step_s: float, of_kernels: bool) -> OpRow:
+    pieces, names, first = placed.pieces, placed.pieces.ops.trace.names, int(placed.first[index])
+    limit, seconds, wall, attainable = placed.limits[index], figures.seconds, figures.wall_s, figures.attainable_s
+    flops, moved = figures.flops, figures.bytes
     kind, call, owner = int(pieces.kind[first]), int(pieces.call[first]), int(pieces.owner[first])
     unit, dtype = _get_precision(placed, index)
     label = int(pieces.label[first])
@@ -245,7 +293,7 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         phase=get_phase(pieces, first),
         module=placed.module_names[index] if of_kernels else get_module(pieces, first),
         shapes="" if call == NONE else show_shapes(pieces.ops.calls[call].call.args),
-        calls=float(placed.calls[index]) / parts,
+        calls=figures.calls,
         seconds=seconds,
         share=(seconds if wall is None else wall) / step_s if step_s > 0 else 0.0,
         flops=flops,
@@ -259,22 +307,22 @@ def _build_op_row(placed: RooflineGroups, index: int, step_s: float, of_kernels:
         op=op if of_kernels and pieces.on_device else "",
         unit=unit,
         dtype=dtype,
-        level=_get_level(placed, index, limit),
+        level=_get_level(kind, limit),
         above_roof=limit.above_roof,
         efficiency_reason=_explain_missing_share(placed, index, limit),
-        max_flops=_get_upper_bound(placed.most_flops[index] / parts, flops),
-        max_bytes=_get_upper_bound(placed.most_bytes[index] / parts, moved),
+        max_flops=_get_upper_bound(figures.most_flops, flops),
+        max_bytes=_get_upper_bound(figures.most_bytes, moved),
         is_estimate=bool(placed.estimated[index]),
         wall_s=wall,
-        critical_s=None if placed.critical_s is None else float(placed.critical_s[index]) / parts,
+        critical_s=figures.critical_s,
         layout="" if call == NONE or not pieces.has_strides else describe_layout(*pieces.ops.calls[call].call),
         all_calls=int(placed.spread.calls[index]),
-        least_s=_drop_nan(placed.spread.least_s[index]),
-        median_s=_drop_nan(placed.spread.median_s[index]),
-        p99_s=_drop_nan(placed.spread.p99_s[index]),
-        blocks_per_sm=_drop_nan(placed.load.blocks_per_sm[index]) if of_kernels else None,
-        sm_efficiency=_drop_nan(placed.load.efficiency[index]) if of_kernels else None,
-        occupancy=_drop_nan(placed.load.occupancy[index]) if of_kernels else None,
+        least_s=figures.least_s,
+        median_s=figures.median_s,
+        p99_s=figures.p99_s,
+        blocks_per_sm=figures.blocks_per_sm,
+        sm_efficiency=figures.sm_efficiency,
+        occupancy=figures.occupancy,
         device=placed.get_roofs(index).device_name if len(placed.roofs.kinds) > 1 else "",
     )
 
@@ -292,16 +340,16 @@ def compute_roof_share(attainable_s: float | None, seconds: float) -> float | No
 
 def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
     """The reason that a group with a known cost has no share of its roof; empty otherwise."""
-    roofs, first, (unit, dtype) = placed.get_roofs(index), int(placed.first[index]), _get_precision(placed, index)
-    kind = int(placed.pieces.kind[first])
+    first = int(placed.first[index])
     if placed.pieces.has_unknown_time[first]:
         return "time unknown: a kernel overruns the next of its stream"
+    if limit.attainable_s is not None and limit.attainable_s <= placed.seconds[index]:
+        return ""
+    roofs, kind, (unit, dtype) = placed.get_roofs(index), int(placed.pieces.kind[first]), _get_precision(placed, index)
     if limit.attainable_s is None:
         costed = kind == WorkKind.WORK and unit and placed.flops[index] > 0
         lacking = costed and roofs.compute(ComputeUnit(unit), dtype) is None
         return roofs.explain_missing(dtype) if lacking else ""
-    if limit.attainable_s <= placed.seconds[index]:
-        return ""
     ceiling = roofs.find_bandwidth(CeilingLevel(limit.level))
     if kind == WorkKind.COPY:
         ceiling = find_link(parse_copy_kind(placed.pieces.ops.trace.names[int(placed.pieces.name[first])]), roofs)
@@ -310,9 +358,9 @@ def _explain_missing_share(placed: RooflineGroups, index: int, limit: RooflineLi
     return "" if ceiling is None else explain_exceeded(ceiling)
 
 
-def _get_upper_bound(most: float, least: float | None) -> float | None:
+def _get_upper_bound(most: float | None, least: float | None) -> float | None:
     """The upper bound of a group's cost, None where it equals the lower bound, except for rounding."""
-    return float(most) if least is not None and most > least * (1 + 1e-9) else None
+    return most if most is not None and least is not None and most > least * (1 + 1e-9) else None
 
 
 def _find_formula(placed: RooflineGroups, row: int) -> str:
@@ -338,8 +386,8 @@ def _describe_source(placed: RooflineGroups, index: int, formula: str) -> str:
     )
 
 
-def _get_level(placed: RooflineGroups, index: int, limit: RooflineLimit) -> str:
-    if placed.pieces.kind[placed.first[index]] == WorkKind.COPY:
+def _get_level(kind: int, limit: RooflineLimit) -> str:
+    if kind == WorkKind.COPY:
         return str(CeilingLevel.HOST_LINK)
     return "" if limit.attainable_s is None else str(limit.level)
 
@@ -368,11 +416,3 @@ def get_module(pieces: WorkItems, row: int) -> str:
 def count_parts(pieces: WorkItems) -> int:
     """The divisor of figures per step."""
     return max(len(pieces.windows), 1)
-
-
-def _divide_known(value: float, parts: int) -> float | None:
-    return None if np.isnan(value) else float(value) / parts
-
-
-def _drop_nan(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
