@@ -184,11 +184,11 @@ class _FlameBuilder:
 
     def sum_subtrees(self, leaves: Sequence[int], values: Floats) -> Floats:
         """The sum of each node and its descendants."""
-        sums = np.bincount(leaves, weights=values, minlength=len(self.step)).astype(np.float64)
+        sums: list[float] = np.bincount(leaves, weights=values, minlength=len(self.step)).tolist()
         for node in range(len(self.step) - 1, -1, -1):
             if self.parent[node] != NONE:
                 sums[self.parent[node]] += sums[node]
-        return sums
+        return np.asarray(sums, np.float64)
 
     def build_flame_graph(self, by: str, sums: dict[str, Floats]) -> FlameGraph:
         """The nodes that can be seen, siblings by their time."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import inf, prod
 from typing import NamedTuple
 
@@ -113,12 +114,16 @@ class TraceView:
 
         Ops that make a batch are left out: a loader that works elsewhere helps them, not a compiler.
         """
-        rows = (
-            row
+        return [row for row, its in self._computing_ops if not classes or its in classes]
+
+    @cached_property
+    def _computing_ops(self) -> list[tuple[OpRow, OpClass]]:
+        """Rows of ops within steps that compute, each with its class: a dozen rules ask for them."""
+        return [
+            (row, classify_op(row.name))
             for row in self.trace.ops
             if row.phase not in (OUTSIDE, "data") and row.bound not in (COMMUNICATION, COPY)
-        )
-        return [row for row in rows if not classes or classify_op(row.name) in classes]
+        ]
 
     def select_kernels(self, pattern: str) -> list[OpRow]:
         """Rows of kernels within steps whose names contain a match of the pattern."""
@@ -308,7 +313,12 @@ _SHAPE = re.compile(r"([\w?]+)\[([\d,]*)\](?: x(\d+))?")
 
 def parse_shapes(row: Work) -> tuple[Shape, ...]:
     """The tensors among a row's inputs, in the format of `perfkit.analysis.trace.work.work_items.show_shapes`."""
+    return _parse_shape_text(row.shapes)
+
+
+@lru_cache(maxsize=1 << 14)  # several rules parse the shapes of each row
+def _parse_shape_text(text: str) -> tuple[Shape, ...]:
     return tuple(
         Shape(dtype, tuple(int(size) for size in dims.split(",") if size), int(count or 1))
-        for dtype, dims, count in _SHAPE.findall(row.shapes)
+        for dtype, dims, count in _SHAPE.findall(text)
     )
