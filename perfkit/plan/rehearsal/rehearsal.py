@@ -36,6 +36,7 @@ from perfkit.plan.rehearsal.fake_overrides import (
 )
 from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
+from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
@@ -131,6 +132,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
             stack.enter_context(context)
         stack.enter_context(memory.record_allocations(alone))
+        stack.enter_context(add_gradients_in_place())
         model = places.model = cast_model(strip_tensor_data(make_model(workload), mode), dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
