@@ -7,6 +7,7 @@ from math import log, sqrt
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.core.errors import UnavailableError
 from perfkit.devices.accelerator import CPU
+from perfkit.devices.catalog.capability import get_capability
 from perfkit.devices.catalog.catalog import CatalogEntry, build_datasheet_ceilings, resolve_entry
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
@@ -83,8 +84,10 @@ def _load_gpu_efficiencies(entry: CatalogEntry) -> Efficiencies:
         known[entry.id] = both
     alike = sorted(known.values(), key=lambda each: compute_unlikeness(entry, resolve_entry(each.device)))
     measured = [each for learned in alike for each in make_measured_devices(learned)]
-    own = measured[:1] if entry.id in known else []
-    prefix = f"measured on this GPU: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
+    nearest = resolve_entry(alike[0].device) if alike else None
+    own = measured[:1] if nearest is not None and is_same_chip(entry, nearest) else []
+    chip = "this GPU" if nearest is entry else f"the same chip, {_join_device_names(own)}"
+    prefix = f"measured on {chip}: {_join_program_names(own)}; other ops" if own else "not measured on this GPU:"
     others = _join_device_names(measured[len(own) : len(own) + 1])
     source = f"{prefix} as on other devices, {others} first" if others else prefix
     efficiencies = _build_efficiencies(build_gpu_roofs(entry), own, measured[len(own) :], source)
@@ -120,6 +123,14 @@ def _build_datasheet_ceilings(entry: CatalogEntry) -> DeviceCeilings:
     return DeviceCeilings(
         device="cuda", device_name=entry.names[0], fingerprint="", ceilings=build_datasheet_ceilings(entry)
     )
+
+
+def is_same_chip(entry: CatalogEntry, other: CatalogEntry) -> bool:
+    """True if two GPUs differ in their memory and links alone, which the roofs have: as an A100 with 40 and 80 GB."""
+    peaks = [(gpu.matrix_tflops, gpu.vector_tflops) for gpu in (entry, other)]
+    shared = [(one[dtype][0], two[dtype][0]) for one, two in zip(*peaks, strict=True) for dtype in one.keys() & two]
+    same_kind = (entry.vendor, get_capability(entry)) == (other.vendor, get_capability(other))
+    return same_kind and bool(shared) and all(one == two for one, two in shared)
 
 
 def compute_unlikeness(entry: CatalogEntry, other: CatalogEntry) -> tuple[bool, bool, float]:

@@ -11,7 +11,7 @@ from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.plan.target.target import Target
 from perfkit.plan.target.work import SMALL, UNALIGNED, Work
 from perfkit.plan.timing import device_efficiencies
-from perfkit.plan.timing.device_efficiencies import compute_unlikeness, load_efficiencies
+from perfkit.plan.timing.device_efficiencies import compute_unlikeness, is_same_chip, load_efficiencies
 from perfkit.plan.timing.efficiency_store import (
     EfficiencySample,
     LearnedDevice,
@@ -126,17 +126,41 @@ def test_a_gpu_that_nobody_measured_is_as_efficient_as_the_most_alike_one_and_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(device_efficiencies, "load_packaged", lambda: (_gpu("mi300x", 1e-3), _gpu("h200-sxm", 1e-6)))
-    efficiencies = load_efficiencies(_target("h100-sxm"), 1)
+    efficiencies = load_efficiencies(_target("h100-nvl"), 1)
     interval = efficiencies.seconds(COPY)
     assert interval is not None
     assert efficiencies.source.startswith("not measured")
     assert f"{resolve_entry('h200-sxm').names[0]} first" in efficiencies.source
     assert resolve_entry("mi300x").names[0] not in efficiencies.source
     # At the lower bandwidth the call is that much larger than the one that was measured, and takes that much longer.
-    bandwidths = resolve_entry("h100-sxm").memory_gb_s[0], resolve_entry("h200-sxm").memory_gb_s[0]
+    bandwidths = resolve_entry("h100-nvl").memory_gb_s[0], resolve_entry("h200-sxm").memory_gb_s[0]
     assert interval.value == pytest.approx(1e-6 * bandwidths[1] / bandwidths[0])
     # The two that were measured are a factor of a thousand apart.
     assert log(interval.high / interval.value) == pytest.approx(1.645 * log(1000))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "measured"), [("a800-sxm-80gb", "a100-sxm-80gb"), ("gh200-96gb", "h100-sxm"), ("mi325x", "mi300x")]
+)
+def test_a_chip_with_other_memory_is_as_well_known_as_the_one_that_was_measured(
+    monkeypatch: pytest.MonkeyPatch, gpu: str, measured: str
+) -> None:
+    """Another chip that was measured as well, and is slower by a factor of 1000, does not widen the bounds."""
+    learned = (_gpu("l40s", 1e-3), _gpu(measured, 1e-6))
+    monkeypatch.setattr(device_efficiencies, "load_packaged", lambda: learned)
+    efficiencies = load_efficiencies(_target(gpu), 1)
+    interval = efficiencies.seconds(COPY)
+    assert interval is not None
+    assert interval.high == pytest.approx(interval.low)
+    assert resolve_entry(measured).names[0] in efficiencies.source
+    assert not efficiencies.source.startswith("not measured")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "other"), [("h100-pcie", "h100-sxm"), ("a30", "a100-sxm-80gb"), ("quadro-gv100", "v100-sxm2")]
+)
+def test_fewer_units_are_another_chip(gpu: str, other: str) -> None:
+    assert not is_same_chip(resolve_entry(gpu), resolve_entry(other))
 
 
 def test_gpus_of_one_vendor_are_more_alike_and_then_those_with_like_peaks() -> None:
