@@ -53,9 +53,10 @@ def search_combinations(plan: PlanOne, ranks: int, progress: Callable[[int, int,
     ladders = tuple(_build_ladders(savings))
     # No ladder: weight casts are kept, too.
     precisions = ("", *(name for saving in savings if not saving.price.is_lossless for name in saving.searched))
-    left_out = _find_refused(plans.try_candidate, (precisions, *ladders))
-    ladders = tuple(tuple(name for name in ladder if name not in left_out) for ladder in ladders)
-    allowed = [name for name in precisions if name not in left_out]
+    refused = _find_refused(plans.try_candidate, precisions, ladders)
+    allowed = {precision: reasons for precision, reasons in refused.items() if precision not in refused[""]}
+    left_out = {name: reason for name, reason in refused[""].items() if all(name in each for each in allowed.values())}
+    left_out |= {name: refused[""][name] for name in precisions if name not in allowed}
     combinations = sorted(_list_combinations(allowed, ladders), key=lambda each: _get_order_key(each, ladders))
     planned: dict[_Combination, PlannedVariant] = {}
     for done, combination in enumerate(combinations, start=1):
@@ -68,7 +69,7 @@ def search_combinations(plan: PlanOne, ranks: int, progress: Callable[[int, int,
         fitting=tuple(sorted(fitting, key=_get_step_seconds if timed else _get_flops_key)),
         ordered_by=TIME if timed else FLOPS,
         combinations=len(combinations),
-        planned=len(plans.results) - len(left_out),
+        planned=sum(not variant.reason for variant in plans.results.values()),
         left_out=left_out,
     )
 
@@ -83,21 +84,38 @@ def _build_ladders(savings: Sequence[MemorySaving]) -> Iterator[tuple[str, ...]]
             yield ("", *(name for names in searched for name in names))
 
 
-def _find_refused(plan: PlanOne, choices: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """Techniques that cannot act here alone, with reasons."""
-    names = [name for names in choices for name in names if name]
-    reasons = {name: plan(_parse_specs(name)).reason for name in names}
-    return {name: reason for name, reason in reasons.items() if reason}
+def _find_refused(plan: PlanOne, precisions: Iterable[str], ladders: Ladders) -> dict[str, dict[str, str]]:
+    """By precision, the techniques that cannot act here with it alone, with reasons; "" is without a precision.
+
+    A precision may lift the refusal of a technique: fused attention on a GPU needs 16 bits.
+    """
+    names = [name for ladder in (precisions, *ladders) for name in ladder if name]
+    alone = {name: reason for name in names if (reason := plan(_parse_specs(name)).reason)}
+    refused = {"": alone}
+    for precision in filter(None, precisions):
+        refused[precision] = {}
+        for name in alone if precision not in alone else ():
+            specs = (*_parse_specs(precision), *_parse_specs(name))
+            reason = alone[name] if name in precisions or not _is_compatible(specs) else plan(specs).reason
+            refused[precision] |= {name: reason} if reason else {}
+    return refused
 
 
-def _list_combinations(precisions: Iterable[str], ladders: Ladders) -> Iterator[_Combination]:
-    for precision, levels in product(precisions, product(*(range(len(ladder)) for ladder in ladders))):
-        combination = _Combination(precision, levels)
-        try:
-            compose_techniques(combination.techniques(ladders))
-        except UsageError:
-            continue
-        yield combination
+def _list_combinations(refused: Mapping[str, Mapping[str, str]], ladders: Ladders) -> Iterator[_Combination]:
+    for precision, names in refused.items():
+        acting = ([level for level, name in enumerate(ladder) if name not in names] for ladder in ladders)
+        for levels in product(*acting):
+            combination = _Combination(precision, levels)
+            if _is_compatible(combination.techniques(ladders)):
+                yield combination
+
+
+def _is_compatible(techniques: Techniques) -> bool:
+    try:
+        compose_techniques(techniques)
+    except UsageError:
+        return False
+    return True
 
 
 def _get_order_key(combination: _Combination, ladders: Ladders) -> tuple[int, int]:

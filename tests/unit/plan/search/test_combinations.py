@@ -23,16 +23,16 @@ _LEFT |= {"ckpt:mode=selective": 0.8, "ckpt": 0.6}
 
 
 class Planner:
-    """Plans that are made up: `limit` bytes fit, `lacking` techniques cannot act."""
+    """Plans that are made up: `limit` bytes fit, `lacking` techniques cannot act, unless with what `lifts` that."""
 
-    def __init__(self, limit: float, lacking: str = "", seconds: float | None = None) -> None:
-        self.limit, self.lacking, self.seconds = limit, lacking, seconds
+    def __init__(self, limit: float, lacking: str = "", seconds: float | None = None, lifts: str = "") -> None:
+        self.limit, self.lacking, self.seconds, self.lifts = limit, lacking, seconds, lifts
         self.asked: list[str] = []
 
     def __call__(self, techniques: Techniques) -> PlannedVariant:
         name, labels = format_variant_label(techniques), [technique.label for technique in techniques]
         self.asked.append(name)
-        if self.lacking in labels:
+        if self.lacking in labels and self.lifts not in labels:
             return PlannedVariant(name=name, world_size=1, reason="it cannot act")
         needed = int(100 * prod(_LEFT[label] for label in labels))
         flops = 100.0 + sum(_RECOMPUTED.get(label, 0) for label in labels)
@@ -88,6 +88,18 @@ def test_by_time_where_it_is_known_and_with_what_cannot_act():
     assert "amp" in searched.fitting[0].name
     assert searched.left_out == {"flash": "it cannot act"}
     assert not any("flash" in variant.name for variant in searched.fitting)
+
+
+@pytest.mark.parametrize(("lacking", "lifts"), [("flash", "amp"), ("zero3", "bf16"), ("ckpt", "amp")])
+def test_what_cannot_act_alone_is_combined_with_the_precision_that_lifts_the_reason(lacking: str, lifts: str):
+    planner = Planner(limit=40, lacking=lacking, seconds=2.0, lifts=lifts)
+    searched, _ = found(planner, ranks=2)
+    fitting = [variant.name.split("+") for variant in searched.fitting]
+    assert any({lacking, lifts} <= {*names} for names in fitting)
+    assert not any(lacking in names and lifts not in names for names in fitting)
+    assert searched.left_out == {}
+    alone = [name for name in planner.asked if lacking in name.split("+") and lifts not in name.split("+")]
+    assert all(len(name.split("+")) <= 2 for name in alone)  # none of the combinations that it cannot act in
 
 
 def test_nothing_is_planned_twice_and_all_plans_count():
