@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit.core.errors import UsageError, make_unknown_name_error
-from perfkit.workloads import synthetic_data
+from perfkit.workloads.data import synthetic_data
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import Batch, LinearLoss, TensorParallelSplit, Workload, make_adamw
 

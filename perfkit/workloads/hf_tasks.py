@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from perfkit.workloads import synthetic_data
+from perfkit.workloads.data import synthetic_data
 from perfkit.workloads.workload import Batch
 
 MASKED_SHARE = 0.15  # BERT (arXiv 1810.04805), section 3.1

@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from perfkit.core.errors import UsageError
-from perfkit.workloads.augmentations import AUGMENTS, Augment
-from perfkit.workloads.image_datasets import ImageFiles, ImageShards, Sample
-from perfkit.workloads.jpegs import Jpegs
+from perfkit.workloads.data.augmentations import AUGMENTS, Augment
+from perfkit.workloads.data.image_datasets import ImageFiles, ImageShards, Sample
+from perfkit.workloads.data.jpegs import Jpegs
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.resnet import DEPTHS, WIDTH, ResNet
 from perfkit.workloads.workload import Workload

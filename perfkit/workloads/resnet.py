@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UsageError
-from perfkit.workloads import synthetic_data
+from perfkit.workloads.data import synthetic_data
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import Batch, Workload
 

@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 from perfkit.core.errors import UsageError
-from perfkit.workloads.augmentations import MEAN, STD, PillowAugment, draw_random_crop
-from perfkit.workloads.image_datasets import ImageFiles, ImageShards
+from perfkit.workloads.data.augmentations import MEAN, STD, PillowAugment, draw_random_crop
+from perfkit.workloads.data.image_datasets import ImageFiles, ImageShards
+from perfkit.workloads.data.jpegs import Jpegs
 from perfkit.workloads.images import Images
-from perfkit.workloads.jpegs import Jpegs
 from perfkit.workloads.resnet import ResNet, ResNetModel, compute_flops_per_image
 
 FEW = Jpegs(images=6, pixels=40, classes=3)
@@ -47,7 +47,7 @@ def test_a_process_that_comes_second_takes_what_the_first_made(cache: Path) -> N
         (to / "mine").touch()
         FEW.list_files()
 
-    from perfkit.workloads.jpegs import _ensure_folder
+    from perfkit.workloads.data.jpegs import _ensure_folder
 
     folder = FEW._get_folder("files")
     assert _ensure_folder(folder, first_made_meanwhile) == folder

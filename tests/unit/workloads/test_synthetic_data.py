@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from perfkit.workloads import synthetic_data
+from perfkit.workloads.data import synthetic_data
 
 
 def generator(seed: int = 0) -> torch.Generator:

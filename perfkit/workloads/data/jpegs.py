@@ -15,7 +15,7 @@ from PIL import Image
 
 from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.optional_deps import explain_import_error
-from perfkit.workloads import synthetic_data
+from perfkit.workloads.data import synthetic_data
 
 QUALITY = 90
 SHARDS = 8  # so that as many workers have one each

@@ -13,8 +13,8 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset
 
 from perfkit.core.optional_deps import explain_import_error
-from perfkit.workloads.augmentations import Augment
-from perfkit.workloads.jpegs import Jpegs
+from perfkit.workloads.data.augmentations import Augment
+from perfkit.workloads.data.jpegs import Jpegs
 
 Sample = dict[str, torch.Tensor | int]
 
