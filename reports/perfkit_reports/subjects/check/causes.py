@@ -26,7 +26,7 @@ from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import check_sentences
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace.trace_columns import build_change_columns
+from perfkit_reports.subjects.trace.trace_changes import build_change_columns
 from perfkit_reports.wording import format_signed_seconds
 
 _NOTHING = "No cause found: differences are within the variation of these traces."

@@ -1,28 +1,41 @@
 """The changes between two traces: bars and tables by kind of work, phase, module, part of the step, and op."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perfkit.analysis.difference.groups import KIND, MODULE, PHASE, TIME
-from perfkit.analysis.model.difference import GroupChange, TraceDifference
+from perfkit.analysis.model.difference import ChangeRow, GroupChange, TraceDifference
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.core.note import Note
-from perfkit_reports.cells import format_count, make_growth_cell, make_short_cell
+from perfkit.core.texts.name_lists import list_first
+from perfkit_reports.cells import format_count, make_code_cell, make_growth_cell, make_short_cell, make_text_cell
 from perfkit_reports.charts import change_charts as chart
 from perfkit_reports.document.blocks import Block, Choice, Details, Group, Section, Table
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.document.tables import Column
+from perfkit_reports.document.tables import NOTHING, Column, drop_empty_columns
 from perfkit_reports.document.weight import Weight
+from perfkit_reports.names import shorten_kernel, shorten_middle
 from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.selection import make_key
 from perfkit_reports.subjects.tables import make_list, make_table
-from perfkit_reports.subjects.trace import trace_columns
 from perfkit_reports.subjects.trace.trace_headline import get_file_name
-from perfkit_reports.wording import format_sentence, format_signed_seconds
+from perfkit_reports.wording import format_plural, format_sentence, format_signed_seconds
 
 # In the order of reading; a way of which there is but one group, with nothing to tell apart, is left out.
 _WAYS = ((KIND, "Work type"), (PHASE, "Phase"), (MODULE, "Module"), (TIME, "Part of the step"))
+_REPLACED = 4  # ops named of those that compiled code replaced
+# The meaning of each kind of evidence.
+_EVIDENCE = {
+    "new": "not called before",
+    "gone": "no longer called",
+    "more calls": "counted exactly",
+    "fewer calls": "counted exactly",
+    "other inputs": "same number of calls, other shapes or dtypes",
+    "slower": "in every traced step, beyond the noise of other ops",
+    "faster": "in every traced step, beyond the noise of other ops",
+    "noise": "within the noise of equal work in these traces",
+}
 _LABEL = "Largest changes per step; the table below has the same figures"
 
 
@@ -54,7 +67,7 @@ def build_blocks(difference: TraceDifference, end: str = "") -> tuple[Block, ...
     rows = make_table(
         f"changes{end}",
         "Changes by op",
-        trace_columns.build_change_columns(changed),
+        build_change_columns(changed),
         changed,
         "op",
         data="changes",
@@ -130,3 +143,65 @@ def _make_seconds_cell(seconds: float) -> Cell:
 def _make_calls_cell(group: GroupChange) -> Cell:
     was, now = format_count(group.before_calls), format_count(group.after_calls)
     return Cell(now if was == now else f"{was} → {now}", value=group.after_calls)
+
+
+def _make_side_cell(value: float | None, show: Callable[[float], str]) -> Cell:
+    if value is None:
+        return Cell(NOTHING, reason="absent there", value=0.0)
+    return Cell(show(value), value=value)
+
+
+def _make_evidence_cell(row: ChangeRow) -> Cell:
+    if not row.evidence:
+        return Cell(NOTHING)
+    tone = "" if row.evidence == "noise" else "bad" if row.change_s > 0 else "good"
+    return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
+
+
+def _make_op_calls_cell(row: ChangeRow) -> Cell:
+    was, now = row.before_calls or 0.0, row.after_calls or 0.0
+    return Cell(format_count(now) if was == now else f"{format_count(was)} → {format_count(now)}", value=now)
+
+
+def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
+    """Time of an op before and after, on one scale, and the evidence of the change."""
+    most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
+    columns: list[Column[ChangeRow]] = [
+        Column("Op", _make_op_cell, numeric=False, code=True),
+        Column("Evidence", _make_evidence_cell, numeric=False),
+        Column("Change", lambda row: make_growth_cell(row.change_s, format_signed_seconds), help="per step"),
+        Column(
+            "Before",
+            lambda row: _make_side_cell(row.before_s, units.format_seconds),
+            meter=True,
+            most=most,
+            help="per step",
+        ),
+        Column(
+            "After",
+            lambda row: _make_side_cell(row.after_s, units.format_seconds),
+            meter=True,
+            most=most,
+            help="per step",
+        ),
+        Column("Calls", _make_op_calls_cell, help="per step, before → after"),
+        Column("Module", lambda row: make_short_cell(flatten_text(row.module), 48), numeric=False, wrap=True),
+        Column("Phase", lambda row: make_text_cell(flatten_text(row.phase)), numeric=False),
+        Column("Shapes", lambda row: make_short_cell(flatten_text(row.shapes), 48), numeric=False, wrap=True),
+        Column("FLOPs before", lambda row: _make_side_cell(row.before_flops, units.format_flops), weight=Weight.DETAIL),
+        Column("FLOPs after", lambda row: _make_side_cell(row.after_flops, units.format_flops), weight=Weight.DETAIL),
+        Column("Bytes before", lambda row: _make_side_cell(row.before_bytes, units.format_bytes), weight=Weight.DETAIL),
+        Column("Bytes after", lambda row: _make_side_cell(row.after_bytes, units.format_bytes), weight=Weight.DETAIL),
+    ]
+    return drop_empty_columns(columns, rows)
+
+
+def _make_op_cell(row: ChangeRow) -> Cell:
+    """The op; for compiled code also the ops it replaced."""
+    if not row.compiled_names:
+        return make_code_cell(flatten_text(row.name))
+    compiled, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
+    shown = shorten_kernel(compiled[0].strip("# ").removeprefix("Call "), 40)
+    shown = list_first([shown, *compiled[1:]], 1)
+    replaced = f" for {format_plural(len(ops), 'op')}: {list_first(ops, _REPLACED)}" if ops else ""
+    return Cell(row.name, detail=f"{shown}{replaced}", whole=shorten_middle(", ".join((*compiled, *ops)), 2000))

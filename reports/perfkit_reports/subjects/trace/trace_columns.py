@@ -1,19 +1,13 @@
 """The columns of a trace report's tables, shared by every renderer."""
 
-from collections.abc import Callable, Sequence
-
 from perfkit.analysis.model.coverage import ModelErrorRow, UncoveredWork
-from perfkit.analysis.model.difference import ChangeRow
 from perfkit.analysis.model.fleet import CollectiveTiming, RankRow, SkewRow
 from perfkit.analysis.model.launches import HostCallRow, OverlapRow, ReplayedGraph, StreamRow
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace
 from perfkit.core import units
-from perfkit.core.texts.name_lists import list_first
 from perfkit_reports.cells import (
-    format_count,
     make_calls_cell,
     make_code_cell,
-    make_growth_cell,
     make_integer_cell,
     make_optional_cell,
     make_seconds_cell,
@@ -22,15 +16,12 @@ from perfkit_reports.cells import (
     make_text_cell,
 )
 from perfkit_reports.document.cells import Cell, make_unknown_cell
-from perfkit_reports.document.tables import NOTHING, Column, drop_empty_columns
+from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.names import shorten_kernel, shorten_middle
-from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.trace.trace_headline import describe_device
 from perfkit_reports.subjects.trace.trace_sentences import describe_reading
-from perfkit_reports.wording import format_plural, format_signed_seconds
+from perfkit_reports.wording import format_signed_seconds
 
-_REPLACED = 4  # ops named of those that compiled code replaced
 _NO_LENGTH = "the trace has zero length"
 _BUSY: tuple[Column[StreamRow], ...] = (
     Column("Busy", lambda row: make_seconds_cell(row.busy_s), help="summed over the whole trace"),
@@ -248,81 +239,6 @@ SKEW: tuple[Column[SkewRow], ...] = (
     Column("Last rank", lambda row: make_text_cell(row.latest_rank), numeric=False),
     Column("% of calls", lambda row: make_share_cell(row.latest_share), help="where this rank arrived last"),
 )
-
-
-def _make_side_cell(value: float | None, show: Callable[[float], str]) -> Cell:
-    if value is None:
-        return Cell(NOTHING, reason="absent there", value=0.0)
-    return Cell(show(value), value=value)
-
-
-def _make_evidence_cell(row: ChangeRow) -> Cell:
-    if not row.evidence:
-        return Cell(NOTHING)
-    tone = "" if row.evidence == "noise" else "bad" if row.change_s > 0 else "good"
-    return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
-
-
-def _make_calls_cell(row: ChangeRow) -> Cell:
-    was, now = row.before_calls or 0.0, row.after_calls or 0.0
-    return Cell(format_count(now) if was == now else f"{format_count(was)} → {format_count(now)}", value=now)
-
-
-def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
-    """Time of an op before and after, on one scale, and the evidence of the change."""
-    most = max((value or 0.0 for row in rows for value in (row.before_s, row.after_s)), default=0.0) or 1.0
-    columns: list[Column[ChangeRow]] = [
-        Column("Op", _make_op_cell, numeric=False, code=True),
-        Column("Evidence", _make_evidence_cell, numeric=False),
-        Column("Change", lambda row: make_growth_cell(row.change_s, format_signed_seconds), help="per step"),
-        Column(
-            "Before",
-            lambda row: _make_side_cell(row.before_s, units.format_seconds),
-            meter=True,
-            most=most,
-            help="per step",
-        ),
-        Column(
-            "After",
-            lambda row: _make_side_cell(row.after_s, units.format_seconds),
-            meter=True,
-            most=most,
-            help="per step",
-        ),
-        Column("Calls", _make_calls_cell, help="per step, before → after"),
-        Column("Module", lambda row: make_short_cell(flatten_text(row.module), 48), numeric=False, wrap=True),
-        Column("Phase", lambda row: make_text_cell(flatten_text(row.phase)), numeric=False),
-        Column("Shapes", lambda row: make_short_cell(flatten_text(row.shapes), 48), numeric=False, wrap=True),
-        Column("FLOPs before", lambda row: _make_side_cell(row.before_flops, units.format_flops), weight=Weight.DETAIL),
-        Column("FLOPs after", lambda row: _make_side_cell(row.after_flops, units.format_flops), weight=Weight.DETAIL),
-        Column("Bytes before", lambda row: _make_side_cell(row.before_bytes, units.format_bytes), weight=Weight.DETAIL),
-        Column("Bytes after", lambda row: _make_side_cell(row.after_bytes, units.format_bytes), weight=Weight.DETAIL),
-    ]
-    return drop_empty_columns(columns, rows)
-
-
-def _make_op_cell(row: ChangeRow) -> Cell:
-    """The op; for compiled code also the ops it replaced."""
-    if not row.compiled_names:
-        return make_code_cell(flatten_text(row.name))
-    compiled, ops = list(map(flatten_text, row.compiled_names)), list(map(flatten_text, row.replaced_ops))
-    shown = shorten_kernel(compiled[0].strip("# ").removeprefix("Call "), 40)
-    shown = list_first([shown, *compiled[1:]], 1)
-    replaced = f" for {format_plural(len(ops), 'op')}: {list_first(ops, _REPLACED)}" if ops else ""
-    return Cell(row.name, detail=f"{shown}{replaced}", whole=shorten_middle(", ".join((*compiled, *ops)), 2000))
-
-
-# The meaning of each kind of evidence.
-_EVIDENCE = {
-    "new": "not called before",
-    "gone": "no longer called",
-    "more calls": "counted exactly",
-    "fewer calls": "counted exactly",
-    "other inputs": "same number of calls, other shapes or dtypes",
-    "slower": "in every traced step, beyond the noise of other ops",
-    "faster": "in every traced step, beyond the noise of other ops",
-    "noise": "within the noise of equal work in these traces",
-}
 UNCOVERED: tuple[Column[UncoveredWork], ...] = (
     Column("Name", lambda row: make_code_cell(row.name), numeric=False, code=True),
     Column("Time", lambda row: make_seconds_cell(row.seconds), help="in the whole trace"),

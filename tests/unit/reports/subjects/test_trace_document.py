@@ -20,7 +20,7 @@ from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.render.html import build_selection_sheet
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.findings import build_section
-from perfkit_reports.subjects.trace import build_document, trace_columns
+from perfkit_reports.subjects.trace import build_document, trace_changes
 from perfkit_reports.subjects.trace.series import DETAILED, list_memory_holders
 from tests.fixtures import sample_accounts
 from tests.fixtures import sample_trace_analysis as sample
@@ -287,7 +287,7 @@ def test_compiled_code_in_a_comparison_is_told_with_what_it_replaced() -> None:
         compiled_names=("triton_poi_fused_add_gelu_3", "triton_per_fused_native_layer_norm_0"),
         replaced_ops=tuple(f"aten::op{place}" for place in range(6)),
     )  # fmt: skip
-    cell = next(column.cell(change) for column in trace_columns.build_change_columns([change]) if column.title == "Op")
+    cell = next(column.cell(change) for column in trace_changes.build_change_columns([change]) if column.title == "Op")
     assert (cell.text, cell.detail) == (
         "compiled code",
         "triton_poi_fused_add_gelu_3 and 1 more for 6 ops: aten::op0, aten::op1, aten::op2, aten::op3 and 2 more",
