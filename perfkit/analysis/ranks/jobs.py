@@ -6,6 +6,10 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+import numpy as np
+
+from perfkit.trace.model import Ints
+
 
 class TraceOrigin(NamedTuple):
     """What tells the jobs of traces apart.
@@ -85,26 +89,63 @@ def _split_recordings(origins: Sequence[TraceOrigin], members: Sequence[int]) ->
         origin = origins[index]
         chosen = first.setdefault((origin.rank, origin.content), index)
         copies.setdefault(chosen if origin.rank is not None else index, []).append(index)
-    groups = {index: [index] for index in copies}
-    numbers = [origins[index].rank for index in groups if origins[index].rank is not None]
-    if len(set(numbers)) == len(numbers):
+    if _has_distinct_ranks(origins, list(copies)):
         return [list(members)]
-    for one, other in sorted(combinations(groups, 2), key=lambda pair: _compare(origins[pair[0]], origins[pair[1]])):
+    units = _join_alike(origins, list(copies))
+    groups = [unit.members for unit in units]
+    for one, other in sorted(
+        combinations(range(len(units)), 2), key=lambda pair: _compare(*(units[at] for at in pair))
+    ):
         joined, added = groups[one], groups[other]
-        ranks = [origins[index].rank for index in (*joined, *added) if origins[index].rank is not None]
-        if joined is not added and len(set(ranks)) == len(ranks):
+        if joined is not added and _has_distinct_ranks(origins, (*joined, *added)):
             joined.extend(added)
-            groups.update(dict.fromkeys(added, joined))
-    distinct = {id(group): group for group in groups.values()}
+            groups = [joined if group is added else group for group in groups]
+    distinct = {id(group): group for group in groups}
     return [[copy for index in group for copy in copies[index]] for group in distinct.values()]
 
 
-def _compare(one: TraceOrigin, other: TraceOrigin) -> tuple[bool, bool, bool, int]:
-    """How unlikely two traces are of one job: other folders, versions and names, and the time between them in ns."""
-    paths = PurePosixPath(one.path), PurePosixPath(other.path)
-    gap_ns = max(0, max(one.start_ns, other.start_ns) - min(one.end_ns, other.end_ns))
-    names = [
-        path.name if origin.rank is None else re.sub(rf"(?<!\d)0*{origin.rank}(?!\d)", "", path.name, count=1)
-        for path, origin in zip(paths, (one, other), strict=True)
+class _Unit(NamedTuple):
+    """Files of one folder, version and name but for the rank (`place`), with their times."""
+
+    members: list[int]
+    place: tuple[PurePosixPath, str, str]
+    start_ns: Ints
+    end_ns: Ints
+
+
+def _join_alike(origins: Sequence[TraceOrigin], members: Sequence[int]) -> list[_Unit]:
+    """The files of one place together, unless ranks repeat there: to compare all pairs of thousands would take long."""
+    alike: dict[tuple[PurePosixPath, str, str], list[int]] = {}
+    for index in members:
+        alike.setdefault(_describe_place(origins[index]), []).append(index)
+    return [
+        _Unit(
+            unit,
+            place,
+            np.asarray([origins[index].start_ns for index in unit]),
+            np.asarray([origins[index].end_ns for index in unit]),
+        )
+        for place, same in alike.items()
+        for unit in ([same] if _has_distinct_ranks(origins, same) else [[index] for index in same])
     ]
-    return paths[0].parent != paths[1].parent, one.version != other.version, names[0] != names[1], gap_ns
+
+
+def _has_distinct_ranks(origins: Sequence[TraceOrigin], members: Sequence[int]) -> bool:
+    ranks = [origins[index].rank for index in members if origins[index].rank is not None]
+    return len(set(ranks)) == len(ranks)
+
+
+def _describe_place(origin: TraceOrigin) -> tuple[PurePosixPath, str, str]:
+    """The folder, the version, and the name without the rank."""
+    path, number = PurePosixPath(origin.path), rf"(?<!\d)0*{origin.rank}(?!\d)"
+    return path.parent, origin.version, path.name if origin.rank is None else re.sub(number, "", path.name, count=1)
+
+
+def _compare(one: _Unit, other: _Unit) -> tuple[bool, bool, bool, int]:
+    """How unlikely two units are of one job: other folders, versions and names, and the least time between in ns."""
+    folder, version, name = (mine != its for mine, its in zip(one.place, other.place, strict=True))
+    gaps = (
+        np.maximum(other.start_ns, start_ns) - np.minimum(other.end_ns, end_ns)
+        for start_ns, end_ns in zip(one.start_ns, one.end_ns, strict=True)
+    )
+    return folder, version, name, max(0, min(int(gap.min()) for gap in gaps))

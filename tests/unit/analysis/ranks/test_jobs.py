@@ -39,6 +39,16 @@ def test_a_rank_that_occurs_twice_is_of_two_jobs_by_folder_name_or_time() -> Non
     assert group(*times) == [["t/p.json", "t/q.json"], ["t/r.json", "t/s.json"]]
 
 
+def test_two_recordings_of_many_ranks_are_told_apart_without_comparing_all_pairs() -> None:
+    ranks = 600
+    origins = [
+        origin(f"t/rank{rank}_step{step}.json", rank, 10 * place)
+        for place, step in enumerate((40, 90))
+        for rank in range(ranks)
+    ]
+    assert group_jobs(origins) == [[*range(ranks)], [*range(ranks, 2 * ranks)]]
+
+
 def test_clocks_that_differ_by_hours_make_no_second_job() -> None:
     assert group(origin("t/0", 0), origin("t/1", 1, 9000), origin("t/2", 2, -9000)) == [["t/0", "t/1", "t/2"]]
 
