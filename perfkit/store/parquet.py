@@ -41,11 +41,8 @@ def encode_rows(schema: _Schema, rows: Sequence[Mapping[str, Any]], metadata: Ma
     types = _quote(json.dumps([{name: _get_sql_type(kind) for name, kind in schema.items()}]))
     with _open_database().cursor() as database:
         # As one JSON text: DuckDB takes rows of Python one by one, and frames only from pandas.
-        database.execute(
-            f"CREATE TEMP TABLE rows AS SELECT unnest(from_json_strict($rows, {types}), max_depth := 2)",
-            {"rows": text.decode()},
-        )
-        return _write_table(database, "rows", metadata)
+        rows_of_text = f"(SELECT unnest(from_json_strict($rows, {types}), max_depth := 2))"
+        return _write_table(database, rows_of_text, metadata, {"rows": text.decode()})
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -86,13 +83,18 @@ def _run_query(query: str, path: Path, fetch: Callable[[duckdb.DuckDBPyConnectio
         raise DamagedParquetError(f"damaged text: {error.reason}") from None
 
 
-def _write_table(database: duckdb.DuckDBPyConnection, table: str, metadata: Mapping[str, str]) -> bytes:
+def _write_table(
+    database: duckdb.DuckDBPyConnection,
+    table: str,
+    metadata: Mapping[str, str],
+    parameters: Mapping[str, str] | None = None,
+) -> bytes:
+    """The bytes of a file of a table, or of a query in brackets with its parameters."""
     texts = ", ".join(f"{_quote(key)}: {_quote(text)}" for key, text in metadata.items())
     options = f"FORMAT parquet, COMPRESSION zstd{f', KV_METADATA {{{texts}}}' if texts else ''}"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "table.parquet"
-        database.execute(f"COPY {table} TO {_quote(str(path))} ({options})")
-        return path.read_bytes()
+    with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
+        database.execute(f"COPY {table} TO {_quote(file.name)} ({options})", parameters)
+        return Path(file.name).read_bytes()  # DuckDB may have put another file in its place
 
 
 def _check_rows(schema: _Schema, text: bytes) -> None:
