@@ -20,7 +20,6 @@ from perfkit.devices.catalog.catalog import (
     resolve_entry,
 )
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
-from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 
 HERE = "here"
 _NEAR = 0.1  # a driver keeps some of the nominal memory for itself and counts in other units
@@ -90,6 +89,9 @@ def _build_ceilings(device: TraceDevice, name: str, entry: CatalogEntry | None, 
 
 
 def _load_local_ceilings(device: TraceDevice) -> TraceCeilings:
+    # Only here: it brings NVML and all that calibrates, a tenth of what the analysis of a trace imports.
+    from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
+
     known = resolve_ceilings(_normalize_kind(device), device.name, (), calibrate=False)
     threads = max((ceiling.threads for ceiling in known.ceilings if ceiling.threads is not None), default=None)
     if threads is not None:
