@@ -227,6 +227,7 @@ def command(
             analysis,
             folder,
             exports,
+            device=device,
             captures=expand_sources(capture) if capture else (),
             counted=counters,
             limits=limits,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from perfkit.analysis.export.perfetto import write_perfetto
 from perfkit.analysis.model.step import OUTSIDE, OpRow
@@ -41,19 +42,21 @@ def write_exports(
     folder: Path,
     formats: Sequence[str],
     *,
+    device: str | None = None,
     captures: Sequence[str] = (),
     counted: str | Path | None = None,
     limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
 ) -> Iterator[Path]:
     """Write every trace of an analysis in some formats, and yield each path once written.
 
-    `captures`, `counted` and `limits` are what the traces were analyzed with.
+    `device`, `captures`, `counted` and `limits` are what the traces were analyzed with.
     """
     for trace in analysis.traces:
         name = re.sub(r"[^\w.-]+", "-", trace.label).strip("-.") or "trace"
         if PERFETTO in formats:
             path = folder / f"{name}.perfetto.json.gz"
-            yield write_perfetto(trace, analysis.findings, path, captures=captures, counted=counted, limits=limits)
+            read: dict[str, Any] = {"device": device, "captures": captures, "counted": counted, "limits": limits}
+            yield write_perfetto(trace, analysis.findings, path, **read)
         if SPEEDSCOPE in formats:
             path = folder / f"{name}.speedscope.json"
             write_bytes(path, build_speedscope(trace))

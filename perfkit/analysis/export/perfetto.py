@@ -11,8 +11,10 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.replay.replay import replay_trace
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.rank_trace import analyze_with_details
+from perfkit.analysis.trace.trace_device import identify_devices
 from perfkit.core.note import has_note
 from perfkit.core.text_blocks import ReadLimits
+from perfkit.devices.lookup.trace_ceilings import resolve_trace_ceilings
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops.ops import read_ops
 from perfkit.trace.readers.kineto.remarks import IN_NANOSECONDS
@@ -24,6 +26,7 @@ def write_perfetto(
     findings: Sequence[Finding],
     path: Path,
     *,
+    device: str | None = None,
     captures: Sequence[str] = (),
     counted: str | Path | None = None,
     limits: ReadLimits = ReadLimits(),  # noqa: B008 - a frozen value
@@ -34,7 +37,7 @@ def write_perfetto(
         rank: the trace as it was analyzed: it says which file, which device, and what it is held against.
         findings: those of the analysis, of which its own are shown.
         path: of the file to write, gzipped JSON in Chrome's trace format.
-        captures, counted, limits: as it was analyzed with.
+        device, captures, counted, limits: as it was analyzed with.
 
     The file's events are copied unchanged; perfkit's own have the category `perfkit`, which `perfkit analyze` drops
     when it reads them.
@@ -42,12 +45,14 @@ def write_perfetto(
     source = rank.file_info.path
     ops, _, _ = join_captures(read_ops(read_trace(source, limits=limits)), source, captures, limits, must_fit=False)
     read = None if counted is None else read_counters(counted)
-    analyzed = analyze_with_details(ops, rank.ceilings, device_name=rank.device_name, counters=read)
-    engine = analyzed.engine
+    by_device = [resolve_trace_ceilings(each, device).ceilings for each in identify_devices(ops)]
+    engine = analyze_with_details(
+        ops, rank.ceilings, device_name=rank.device_name, counters=read, by_device=by_device
+    ).engine
     mine = [finding for finding in findings if finding.variant in ("", rank.label)]
     unit_ns = 1 if has_note(rank.file_info.notes, IN_NANOSECONDS) else 1000
     added = encode_events(
-        build_tracks(ops, engine, analyzed.idle, replay_trace(ops, engine.windows), mine),
+        build_tracks(ops, engine, replay_trace(ops, engine.windows), mine),
         build_counter_tracks(ops, engine),
         unit_ns=unit_ns,
     )

@@ -14,7 +14,6 @@ from perfkit.analysis.model.time_split import CPU_CATEGORIES, DEVICE_CATEGORIES
 from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
-from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.time.grouping import Floats
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
@@ -30,16 +29,20 @@ _FOLLOWS_NS = 1_000
 
 
 def build_tracks(
-    ops: Ops, engine: WorkAnalysis, idle: IdleTime | None, replayed: ReplayResult | None, findings: Sequence[Finding]
+    ops: Ops, engine: WorkAnalysis, replayed: ReplayResult | None, findings: Sequence[Finding]
 ) -> Iterator[Track]:
-    """Steps, findings, the critical path, causes of idle time, and what bounds the work of each stream or thread."""
+    """Steps, findings, the critical path, causes of each device's idle time, and what bounds the work of each stream
+    or thread.
+    """
     if engine.windows.are_steps:
         yield Track("steps", _build_step_slices(engine))
     if findings and len(engine.windows):
         yield Track("findings", _build_finding_slices(engine, findings))
     if replayed is not None:
         yield Track("critical path", _build_path_slices(ops, replayed))
-    if idle is not None and len(idle):
+    for idle in (time.idle.time for time in engine.devices):
+        if idle is None or not len(idle):
+            continue
         texts = describe_idle_places(ops, idle)
         name = "device" if len(ops.devices) == 1 else ops.devices.format_device(idle.device)
         yield Track(f"{name} idle: cause", _build_idle_slices(idle.begin_ns, idle.end_ns, idle.cause, *texts))

@@ -18,6 +18,7 @@ from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.text_blocks import ReadLimits
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.gpu_traces import training_file
+from tests.fixtures.several_gpus import A100, A100_FLOPS, FLOPS, H100, H100_FLOPS, Recorder
 from tests.fixtures.traces import memory, op, write_trace
 
 
@@ -165,3 +166,24 @@ def test_only_our_own_events_are_left_out_of_a_trace(tmp_path: Path) -> None:
     ours = {"ph": "X", "cat": "perfkit", "name": "bound", "pid": PROCESS, "tid": 1, "ts": 0, "dur": 10}
     path = write_trace(tmp_path / "trace.json", [op("aten::add", 0, 5, [(4, 4), (4, 4)]), ours])
     assert len(read_trace(path)) == 1
+
+
+def test_each_device_has_its_own_roofs_and_idle_time(tmp_path: Path) -> None:
+    recorder = Recorder()
+    recorder.step(1, 0, 9000)
+    recorder.run(0, 10, 60, 700)
+    recorder.run(1, 20, 60, 900)
+    recorder.run(1, 30, 960, 900)
+    known = [{"id": number, **properties} for number, properties in enumerate((H100, A100))]
+    source = write_trace(tmp_path / "trace.json", recorder.events, deviceProperties=known)
+    shown = tracks(exported(source, tmp_path / "out.json.gz"))
+    reached = {
+        name: {piece["args"]["% of roofline"] for piece in pieces}
+        for name, pieces in shown.items()
+        if name.startswith("bound")
+    }
+    assert reached == {
+        "bound: device 0, stream 7": {round(100 * FLOPS / H100_FLOPS / 700e-6, 1)},
+        "bound: device 1, stream 7": {round(100 * FLOPS / A100_FLOPS / 900e-6, 1)},
+    }
+    assert {"device 0 idle: cause", "device 1 idle: cause"} <= shown.keys()
