@@ -18,7 +18,7 @@ from perfkit.instruments.memory.module_marks import mark_modules
 from perfkit.instruments.memory.profiler_events import LastOp, ProfiledAllocation, RecordedEvents
 from perfkit.instruments.memory.propagate_labels import propagate_labels
 from perfkit.instruments.memory.training_state import find_other_blocks, find_owners, watch_gradients
-from perfkit.instruments.memory.unseen_frees import add_unseen_frees
+from perfkit.instruments.memory.unseen_frees import add_unseen_frees, find_blocks_of_hooked_programs
 from perfkit.instruments.open_ranges import OpenRangeError, RangeSpan, find_open_ranges
 from perfkit.instruments.recording import Recording
 from perfkit.instruments.training.trained_models import TrainedModels
@@ -58,6 +58,7 @@ def record_memory(
             with history, watch_gradients(trained) as optimizer_gradients:
                 for _ in range(count):
                     yield
+            held = find_blocks_of_hooked_programs() if dist.is_initialized() else None
         yield  # between two profilers
         still_open = find_open_ranges(
             RangeSpan(mark.name, mark.start_ns, mark.end_ns) for mark in light.recorded.ranges
@@ -74,7 +75,7 @@ def record_memory(
     marks = propagate_labels(events.allocations, there, details.allocations, everywhere, labels)
     entries = list(zip(events.allocations, there, marks, strict=True))
     if dist.is_initialized():  # without a process group every free is seen
-        entries = add_unseen_frees(entries)
+        entries = add_unseen_frees(entries, held)
     left_out = light_places.first_step
     start = next((index for index, (_, place, _) in enumerate(entries) if place.step > left_out), len(entries))
     known = _add_standing_gradients(known, optimizer_gradients, events.allocations)

@@ -6,15 +6,22 @@ still and its free is seen; but which of them is the last is a race, and a buffe
 stay in the books for ever, or until another block takes its address.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from perfkit.core.record import PHASES
 from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
+from perfkit.instruments.training.live_objects import find_instances
+from perfkit.instruments.training.tensors import get_address, list_plain_parts
 
+_BACKWARD = PHASES.index("backward")
 _COLLECTIVE = ("c10d::", "_c10d_functional::", "fsdp::")
 
 Event = tuple[ProfiledAllocation, AllocationPlace, BlockLabel]
@@ -28,7 +35,15 @@ class _BlockLife(NamedTuple):
     seen: bool
 
 
-def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
+def find_blocks_of_hooked_programs() -> frozenset[int] | None:
+    """The addresses of the blocks that Python's tensors hold; None where no module of DDP has a communication hook."""
+    if not any(module.__dict__.get("_comm_hooks") for module in find_instances(DistributedDataParallel)):
+        return None
+    parts = (part for tensor in find_instances(torch.Tensor) for part in list_plain_parts(tensor))
+    return frozenset(get_address(part.untyped_storage()) for part in parts)
+
+
+def add_unseen_frees(events: Sequence[Event], held: Container[int] | None = None) -> list[Event]:
     """The events with a free for every collective block without one.
 
     Blocks that are freed within their phase in another step also count as a collective's (copies that DDP sends, made
@@ -38,10 +53,16 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
     which the training thread was the last to hold. One that comes again in other steps and is never seen freed nobody
     but the collective holds: it ends with the range of FSDP2 that it was made in; without a range, with its phase, as
     what follows a phase needs the results of its collectives. One that never comes again is no buffer; it stays.
+
+    `held` are the addresses that the program holds at the end, where it has a communication hook: gloo's threads run
+    part of it, and let go of what its plain ops made in backward. Such a block ends with its phase, or, if the program
+    holds the last of its likes, when the next one is made.
     """
     counts = list(accumulate(event.size > 0 for event, _, _ in events))
     kinds = _classify_allocations(events)
-    occurred = Counter(kinds.values())
+    births: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for born, kind in kinds.items():
+        births[kind].append(born)
     lives: dict[tuple[object, ...], int] = {}
     unseen: list[_BlockLife] = []
     for block in _list_blocks([event for event, _, _ in events]):
@@ -51,13 +72,17 @@ def add_unseen_frees(events: Sequence[Event]) -> list[Event]:
         elif _is_collective(events[block.born]) or events[block.born][1].visit == events[block.ended][1].visit:
             lasted = counts[block.ended] - counts[block.born]
             lives[kind] = min(lives.get(kind, lasted), lasted)
+    replaced = {kinds[block.born] for block in unseen if held and events[block.born][0].address in held}
     missing: dict[int, list[Event]] = {}
     for block in unseen:
         kind = kinds[block.born]
-        if kind not in lives and not (_is_collective(events[block.born]) and occurred[kind] > 1):
+        event, place, label = events[block.born]
+        let_go = held is not None and place.phase == _BACKWARD and event.address not in held
+        if kind not in lives and not (len(births[kind]) > 1 and (let_go or _is_collective(events[block.born]))):
             continue
-        event, _, label = events[block.born]
         end = _find_end(events, counts, block.born, lives.get(kind))
+        if let_go and kind in replaced:
+            end = next((born + 1 for born in births[kind] if born > block.born), end)
         if end is not None and end <= block.ended:
             last, there, _ = events[end - 1]
             free = event._replace(size=-event.size, time_ns=last.time_ns, allocated=last.allocated)

@@ -1,10 +1,15 @@
+from pathlib import Path
+
 import pytest
 import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
-from perfkit.instruments.memory.unseen_frees import Event, add_unseen_frees
+from perfkit.instruments.memory.unseen_frees import Event, add_unseen_frees, find_blocks_of_hooked_programs
 
 BACKWARD = 2
 REDUCE, AFTER = "FSDP::post_backward_reduce (blocks.0)", "FSDP::pre_backward (blocks.1)"
@@ -112,3 +117,36 @@ def test_a_plain_block_that_another_step_frees_in_its_phase_is_freed() -> None:
     )
     later = copy(1, freed=True, turn=2) + copy(2, freed=False)
     assert add_unseen_frees(later) == later
+
+
+def test_blocks_of_a_communication_hook_end_with_backward_unless_they_are_held() -> None:
+    def hook(number: int, error: int) -> list[Event]:
+        return [
+            event(100 * number, 64, step=number, op="aten::clone"),
+            event(error, 64, step=number, op="aten::sub"),
+            event(9, 8, step=number, turn=2),
+            event(9, -8, step=number, turn=2),
+        ]
+
+    recorded = [event(7, 16, step=1, op="aten::empty"), *hook(1, 11), *hook(2, 12), *hook(3, 13)]
+    assert add_unseen_frees(recorded) == recorded
+    frees = [(place.step, made.address) for made, place, _ in add_unseen_frees(recorded, {13, 7}) if made.size == -64]
+    assert frees == [(1, 100), (2, 11), (2, 200), (3, 12), (3, 300)]
+    every = {100, 200, 300, 11, 12, 13, 7}
+    assert add_unseen_frees(recorded, every) == recorded  # a list that a hook of the program's fills
+
+
+def test_only_a_program_with_a_communication_hook_is_asked_for_what_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", store=dist.FileStore(f"{tmp_path}/store", 1), rank=0, world_size=1)
+    try:
+        wrapped = DistributedDataParallel(torch.nn.Linear(2, 2))
+        assert find_blocks_of_hooked_programs() is None
+        wrapped.register_comm_hook(None, fp16_compress_hook)
+        held = find_blocks_of_hooked_programs()
+        assert held is not None
+        assert wrapped.module.weight.untyped_storage().data_ptr() in held
+    finally:
+        dist.destroy_process_group()
