@@ -8,6 +8,7 @@ from statistics import median
 from typing import TypeVar
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from perfkit.attach.host.budget import estimate_memory_cost_s
@@ -25,6 +26,8 @@ from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.note import make_note
 from perfkit.core.record import RunStatus
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.devices.accelerator import is_cpu
+from perfkit.instruments.facts.recorded_collectives import count_recorded_bytes
 from perfkit.instruments.lost_kernels import list_remarks
 from perfkit.instruments.memory.allocator_access import explain_unreported
 from perfkit.instruments.memory.allocator_history import record_allocator_history
@@ -311,6 +314,8 @@ def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Reco
             "recording.trace_ended",
             f"the trace has fewer steps than {count}: {recording.ended_early['trace']}",
         )
+    if session.world.size > 1 and is_cpu(session.trained.device) and dist.is_initialized():
+        recording.recorder.add_facts(count_recorded_bytes(trace.window, session.world.size))
     recording.warnings += list_remarks(trace.kernels, trace.session)  # report only: the loop cannot be traced again
     return trace.open_ranges
 

@@ -120,6 +120,8 @@ RECORDED_BY_SUBJECT = {
         "collective_bytes:<kind>:<dimension>": "the same bytes along one dimension of the mesh (`dp`, `tp`)",
         "collective_volume:<kind>": "minimum bytes on a rank's links in one direction: 2 (n - 1) / n of an "
         "all-reduce over n ranks, (n - 1) / n of a gather, scatter or exchange, by the groups of the calls",
+        "recorded_collectives": "collectives of a step, of all kinds, by torch's flight recorder: those of an attached "
+        "loop on Gloo",
         "attention_calls": "calls of `scaled_dot_product_attention` in a forward pass of the whole model, for `cp`",
         "bytes_of_factors": "bytes of PowerSGD's low-rank factors, and of gradients sent uncompressed, in the last "
         "exchange",

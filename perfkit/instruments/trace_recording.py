@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.core.record import MARK_PREFIX, STEP_MARK
 from perfkit.devices.accelerator import get_accelerator
+from perfkit.instruments.facts.recorded_collectives import TimeWindow
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import find_open_ranges, list_spans
 from perfkit.instruments.profiler_sessions import count_session
@@ -42,11 +44,13 @@ class RecordedTrace(NamedTuple):
         open_ranges: the program's ranges that may be open for longer than another step (`open_ranges`).
         kernels: how many were launched and lost; None on a CPU and where nothing tells.
         session: the how-manieth recording of a GPU it was in this process, from 1; 0 on a CPU.
+        window: when the steps were that count.
     """
 
     open_ranges: tuple[str, ...] = ()
     kernels: KernelCount | None = None
     session: int = 0
+    window: TimeWindow = TimeWindow(0, 0, 0)
 
 
 def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
@@ -78,16 +82,20 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
     activities = [ProfilerActivity.CPU] + ([getattr(ProfilerActivity, accelerator.activity)] if on_gpu else [])
     session = count_session() if on_gpu else 0
     whole, thread = 0, threading.get_ident()
+    began_ns = time.time_ns()
     with profile(activities=activities, record_shapes=True) as profiler:
         try:
             while whole < count:
                 yield
                 whole += 1
+                if whole == lead:
+                    began_ns = time.time_ns()
         except EndNow:
             whole += 1
         except GeneratorExit:
             if not whole:
                 raise
+        window = TimeWindow(began_ns, time.time_ns(), whole - lead if whole > lead else whole)
         if on_gpu:
             accelerator.runtime.synchronize(device)
 
@@ -102,7 +110,7 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
     results = profiler.profiler.kineto_results
     assert results is not None, "the profiler has ended"
     kernels = count_kernels(results.events(), wanted) if on_gpu else None
-    return RecordedTrace(find_open_ranges(list_spans(results.experimental_event_tree())), kernels, session)
+    return RecordedTrace(find_open_ranges(list_spans(results.experimental_event_tree())), kernels, session, window)
 
 
 def _export_trace(write: Write, path: Path, wanted: slice) -> None:

@@ -23,6 +23,8 @@ from perfkit.store.stacks import SampledStacks, read_stacks
 from perfkit.store.suite_reader import StoredRun
 
 _FACTORS = "bytes_of_factors"
+_RECORDED = "recorded_collectives"
+_COMPLETE = 0.99  # of the bytes in theory: traced steps are a mean
 
 
 def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[CollectiveVolume, ...]:
@@ -38,8 +40,18 @@ def compute_volumes(runs: VariantRuns, trace: RankTrace | None) -> tuple[Collect
         if not asked and kind not in rows:
             continue
         volume = _build_volume(kind, asked, least, rows.get(kind, []))
+        if _RECORDED in facts:
+            volume = _drop_partial_trace(volume)
         volumes.append(_add_factors(volume, facts.get(_FACTORS)) if kind is CollectiveType.ALL_REDUCE else volume)
     return tuple(volumes)
+
+
+def _drop_partial_trace(volume: CollectiveVolume) -> CollectiveVolume:
+    """Without the traced bytes where they are fewer than in theory: the profiler has not seen all of the collectives,
+    such as those that gloo's threads started."""
+    traced, least = volume.traced_bytes, volume.theoretical_bytes
+    is_partial = traced is not None and least is not None and traced < _COMPLETE * least and not volume.backend_kind
+    return replace(volume, traced_bytes=None) if is_partial else volume
 
 
 def _add_factors(volume: CollectiveVolume, sent: float | None) -> CollectiveVolume:

@@ -123,6 +123,21 @@ def test_factors_that_a_backends_threads_send_are_counted(tmp_path: Path, seen: 
     assert (row.message_bytes, row.theoretical_bytes, row.traced_bytes) == (9000, pytest.approx(12000), traced)
 
 
+@pytest.mark.parametrize(("carried", "traced"), [(1100.0, None), (1590.0, 1590.0), (2000.0, 2000.0)])
+def test_what_the_profiler_saw_in_part_of_a_loops_collectives_is_unknown(
+    tmp_path: Path, carried: float, traced: float | None
+) -> None:
+    """Two ranks all-reduce 1,600 bytes in a step, by the flight recorder."""
+    facts = {"collective_bytes:all-reduce": 1600.0, "collective_volume:all-reduce": 1600.0, "recorded_collectives": 3.0}
+    seen = collective("gloo:all_reduce", 0.005, calls=1.0, kind="all-reduce", volume_bytes=carried)
+    write_suite_file(
+        tmp_path, ["baseline"], [write_run(tmp_path, spec(), 0, [record(facts=facts)], RunResult(status=RunStatus.OK))]
+    )
+    runs = VariantRuns("baseline", read_suite(tmp_path).runs)
+    (row,) = compute_volumes(runs, rank_trace(collectives=(seen,)))
+    assert (row.message_bytes, row.theoretical_bytes, row.traced_bytes) == (1600.0, 1600.0, traced)
+
+
 def test_what_is_asked_for_stands_beside_theory_and_what_ran(tmp_path: Path) -> None:
     """Gloo reduce-scatters 1,000 bytes by an all-reduce, which carries twice as much; a broadcast is not known."""
     facts = {
