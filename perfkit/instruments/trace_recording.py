@@ -18,7 +18,6 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfkit.core.record import MARK_PREFIX, STEP_MARK
 from perfkit.devices.accelerator import get_accelerator
-from perfkit.instruments.facts.recorded_collectives import TimeWindow
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import find_open_ranges, list_spans
 from perfkit.instruments.profiler_sessions import count_session
@@ -35,6 +34,14 @@ _COMPRESSION = 1
 _PART_BYTES = 2**20
 
 Write = Callable[[Path], None]
+
+
+class TimeWindow(NamedTuple):
+    """`steps` whole steps, from and to these times of the system's clock."""
+
+    began_ns: int
+    ended_ns: int
+    steps: int
 
 
 class RecordedTrace(NamedTuple):

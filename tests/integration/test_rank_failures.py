@@ -64,9 +64,10 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("turn", range(TURNS))
-@pytest.mark.parametrize("fault", EXPECTED)
+# One turn after another: those that only wait come between those that work.
 @pytest.mark.parametrize("launcher", ["process", "torchrun"])
+@pytest.mark.parametrize("fault", EXPECTED)
+@pytest.mark.parametrize("turn", range(TURNS))
 def test_the_rank_that_fails_is_named_and_where_the_other_waited(
     tmp_path: Path, launcher: str, fault: str, turn: int
 ) -> None:

@@ -6,21 +6,14 @@ the recorder does.
 
 import pickle
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch._C._distributed_c10d as c10d
 
 from perfkit.cost.calls.collective import classify_collective, make_message_of_size
 from perfkit.flight.decode import decode_dump
 from perfkit.flight.flight_record import DEFAULT_GROUP
-
-
-class TimeWindow(NamedTuple):
-    """`steps` whole steps, from and to these times of the system's clock."""
-
-    began_ns: int
-    ended_ns: int
-    steps: int
+from perfkit.instruments.trace_recording import TimeWindow
 
 
 def count_recorded_bytes(window: TimeWindow, world_size: int) -> dict[str, float]:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from perfkit.instruments.facts import recorded_collectives
-from perfkit.instruments.facts.recorded_collectives import TimeWindow, count_recorded_bytes
+from perfkit.instruments.facts.recorded_collectives import count_recorded_bytes
+from perfkit.instruments.trace_recording import TimeWindow
 from tests.fixtures.flight_dumps import dump, entry
 
 WINDOW = TimeWindow(1000, 3000, 2)
