@@ -9,8 +9,6 @@ FUZZ_RUNS ?= 10000
 WORKERS ?= 2
 # Slow tests wait for a quarter of their time: for processes that start, sleep and end.
 SLOW_WORKERS ?= 3
-# Ranks that fail are waited for most of the time.
-SOAK_WORKERS ?= 6
 
 # Hundreds of processes import perfkit in the tests: compiled once, even where the environment asks for it anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -100,7 +98,7 @@ fuzz-flight: $(DEV)
 
 # What ranks that fail leave, again and again: PERFKIT_SOAK is how often.
 soak: $(DEV)
-	PERFKIT_SOAK=$${PERFKIT_SOAK:-50} $(PYTEST) -n $(SOAK_WORKERS) --dist worksteal tests/integration/test_rank_failures.py $(ARGS)
+	PERFKIT_SOAK=$${PERFKIT_SOAK:-50} $(PYTEST) -n $(SLOW_WORKERS) --dist load tests/integration/test_rank_failures.py $(ARGS)
 
 # One instruction set wherever it runs: with AVX512 oneDNN takes other algorithms, which need other workspaces.
 regressions: $(READY)
