@@ -205,6 +205,14 @@ class Models(nn.ModuleDict):
     """Several models that one step trains, by name: `models["generator"]`, `models.generator`."""
 
 
+def list_blocks(workload: Workload, model: nn.Module) -> tuple[str, ...]:
+    """The names of the workload's blocks within the model, of a module that has several (tied layers) the first."""
+    first: dict[nn.Module, str] = {}
+    for name in workload.blocks(model):
+        first.setdefault(model.get_submodule(name), name)
+    return tuple(first.values())
+
+
 def make_model(workload: Workload) -> nn.Module:
     """The workload's model, or the `Models` it made; a `UsageError` for anything else."""
     built = workload.build_model()

@@ -11,7 +11,10 @@ from torch import nn
 def watch_forward_passes(
     modules: Iterable[nn.Module], enter: Callable[[], object], leave: Callable[[], object]
 ) -> Iterator[None]:
-    """Call `enter` before all other hooks of a module's forward pass and `leave` after them, even if it raises."""
+    """Call `enter` before all other hooks of a module's forward pass and `leave` after them, even if it raises.
+
+    TorchScript calls the modules within a scripted one itself: only calls from Python are seen.
+    """
 
     def before(*_of_the_call: Any) -> None:
         enter()
@@ -21,9 +24,10 @@ def watch_forward_passes(
 
     handles = []
     for module in modules:
-        handles.append(module.register_forward_pre_hook(before, prepend=True))
+        # Of the class: scripted modules refuse these methods, and have the hooks.
+        handles.append(nn.Module.register_forward_pre_hook(module, before, prepend=True))
         # Early stopping ends a recomputation with an exception.
-        handles.append(module.register_forward_hook(after, always_call=True))
+        handles.append(nn.Module.register_forward_hook(module, after, always_call=True))
     try:
         yield
     finally:

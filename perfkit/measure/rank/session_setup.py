@@ -50,7 +50,15 @@ from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.base.technique import explain_refusal
 from perfkit.techniques.compose import compose_techniques
 from perfkit.workloads.loaders import LoaderChanges
-from perfkit.workloads.workload import Batch, Workload, cast_model, count_samples, make_model, move_to_device
+from perfkit.workloads.workload import (
+    Batch,
+    Workload,
+    cast_model,
+    count_samples,
+    list_blocks,
+    make_model,
+    move_to_device,
+)
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 # Errors of models on a part of a batch (parts of a graph lack nodes that its edges name), or without a technique (some
@@ -249,7 +257,8 @@ def _measure_reference(
     try:
         with _limit_memory(state):
             generators = read_generator_states(device)
-            saved = measure_plain_saved_bytes(model, lambda: forward(microbatch), device, workload.blocks(model))
+            blocks = list_blocks(workload, model)
+            saved = measure_plain_saved_bytes(model, lambda: forward(microbatch), device, blocks)
             recorder.add_facts({"reference_saved_tensor_bytes": float(sum(saved.values()))})
             recorder.add_facts({"random_forward": float(has_drawn_numbers(generators, device))})
             several = shapes if len(shapes) > 1 else [(batch, 1)]

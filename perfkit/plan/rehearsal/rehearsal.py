@@ -49,7 +49,7 @@ from perfkit.techniques.activations.paged_optimizer import get_local_optimizer
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.parallel.pipeline_schedules import BUBBLE
-from perfkit.workloads.workload import cast_model, make_model
+from perfkit.workloads.workload import cast_model, list_blocks, make_model
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 SOURCE = "every storage of one step on fake tensors, after one that creates the optimizer state"
@@ -148,7 +148,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             compute_dtype=spec.dtype,
         )
         stack.callback(state.close)
-        blocks = len(workload.blocks(model))
+        blocks = len(list_blocks(workload, model))
         with UsedGroups() as groups:
             state = apply_all(techniques, state).state
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
@@ -17,9 +18,10 @@ from perfkit.techniques.activations.rerun_buffers import RerunBuffers, has_buffe
 from perfkit.techniques.activations.saved_ops import FACT, PRODUCTS, make_policy, resolve_ops
 from perfkit.techniques.base.conflict import Requirement
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
-from perfkit.techniques.base.segments import join_blocks
+from perfkit.techniques.base.segments import join_blocks, replace_module
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
+from perfkit.workloads.workload import list_blocks
 
 # Of the bytes that a compiled graph may save beyond its budget: torch estimates them before it fuses.
 _BUDGET_SLACK = 0.1
@@ -84,7 +86,11 @@ class Ckpt(Technique):
         "only allowed to backward once on any region computed under selective activation checkpoint": (
             "mode=selective supports one backward pass per recomputation, and the step needs second derivatives; "
             "use mode=full"
-        )
+        ),
+        "Tensor cached during selective activation checkpoint has been mutated": (
+            "mode=selective keeps results of matmuls, and an in-place op such as ReLU(inplace=True) changes them; use "
+            "mode=full"
+        ),
     }
 
     mode: Literal["full", "selective", "budget"] = "full"
@@ -159,7 +165,7 @@ class Ckpt(Technique):
             raise UnavailableError(
                 f"the workload {state.workload.name} names no blocks to checkpoint", id="skip.no_blocks"
             )
-        if self.blocks is not None and self.blocks > (count := len(state.workload.blocks(state.model))):
+        if self.blocks is not None and self.blocks > (count := len(list_blocks(state.workload, state.model))):
             raise UnavailableError(
                 f"the workload {state.workload.name} has {count} blocks, and blocks={self.blocks}", id="skip.few_blocks"
             )
@@ -175,8 +181,10 @@ class Ckpt(Technique):
             options["context_fn"] = partial(create_selective_checkpoint_contexts, policy)
         for first, *others in segments:
             block = join_blocks(state.model, (first, *others)) if others else state.model.get_submodule(first)
-            call = {"checkpoint_fn": RerunBuffers(block).checkpoint} if has_buffers(block) else {}
-            state.model.set_submodule(first, checkpoint_wrapper(block, **call, **options))
+            call: dict[str, Any] = {"checkpoint_fn": RerunBuffers(block).checkpoint} if has_buffers(block) else {}
+            if any(isinstance(module, torch.jit.ScriptModule) for module in block.modules()):
+                call["early_stop"] = False  # it ends recomputation by an exception, which TorchScript replaces
+            replace_module(state.model, first, checkpoint_wrapper(block, **call, **options))
         state.checkpointed = tuple(name for segment in segments for name in segment)
         return state
 
@@ -187,7 +195,7 @@ class Ckpt(Technique):
         remains = 0.7 if self.mode == "full" else 0.9
         segments = self._choose_segments(state)
         if "compile" in state.applied:  # blocks within compiled code are not seen
-            share = sum(map(len, segments)) / len(state.workload.blocks(state.model))
+            share = sum(map(len, segments)) / len(list_blocks(state.workload, state.model))
             return (self._make_saved_bytes_claim(1 - (1 - remains) * share),)
         reached = _count_backward_segments(state, segments)
         claims = [
@@ -232,7 +240,7 @@ class Ckpt(Technique):
         return tuple(dict.fromkeys(self.save.split("/"))) if self.save else PRODUCTS
 
     def _choose_segments(self, state: TrainState) -> list[tuple[str, ...]]:
-        names = state.workload.blocks(state.model)[: self.blocks]
+        names = list_blocks(state.workload, state.model)[: self.blocks]
         length = math.ceil(math.sqrt(len(names))) if self.every == "sqrt" else self.every
         return [names[start : start + length] for start in range(0, len(names), max(1, length + self.skip))]
 

@@ -61,7 +61,7 @@ class RerunBuffers:
     def _record_changing(self, before: _Values) -> Iterator[None]:
         """Adds the values from before this pass of the buffers that it changes."""
         started = {place: _get_version(place) for place in self._places}
-        wanted = self._places if self._changing is None else self._changing
+        wanted = [place for place in self._places if self._changing is None or place in self._changing]
         copies = _copy_buffers((place, place.buffer) for place in wanted)
         yield
         changed = {place for place in started if place.name in _UNVERSIONED or _get_version(place) != started[place]}

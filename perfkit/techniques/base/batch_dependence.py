@@ -41,7 +41,7 @@ def explain_batch_dependence(state: TrainState, whole: Batch, tolerance: float) 
 
 
 def _find_mixing_module(state: TrainState, whole: Batch, part: Batch) -> str:
-    """The first module without others in it that returns other values for the same samples in a larger batch."""
+    """The first module to return other values for the same samples in a larger batch: inner ones return first."""
     with _record_calls(state.model) as large:
         state.loss(whole)
     with _record_calls(state.model) as small:
@@ -52,7 +52,7 @@ def _find_mixing_module(state: TrainState, whole: Batch, part: Batch) -> str:
             and _agrees(ours.given, theirs.given)
             and _agrees(ours.returned, theirs.returned) is False
         ):
-            return f"{ours.name} ({ours.kind})"
+            return f"{ours.name} ({ours.kind})" if ours.name else ours.kind
     return ""
 
 
@@ -65,8 +65,8 @@ def _record_calls(model: nn.Module) -> Iterator[list[_Call]]:
 
     with ExitStack() as stack:
         for name, module in model.named_modules():
-            if next(module.children(), None) is None:
-                stack.callback(module.register_forward_hook(make_hook(name, type(module).__name__)).remove)
+            hook = make_hook(name, type(module).__name__)
+            stack.callback(nn.Module.register_forward_hook(module, hook).remove)  # scripted modules refuse the method
         yield calls
 
 

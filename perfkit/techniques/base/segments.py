@@ -46,6 +46,16 @@ class JoinedBlock(nn.Module):
             return getattr(self.__dict__["of"][0], name)
 
 
+def replace_module(model: nn.Module, name: str, replacement: nn.Module) -> None:
+    """Put the replacement into the place of the module of this name: everywhere, as tied layers have several."""
+    replaced = model.get_submodule(name)
+    places = [
+        (parent, key) for parent in model.modules() for key, child in parent._modules.items() if child is replaced
+    ]
+    for parent, key in places:
+        parent._modules[key] = replacement
+
+
 def join_blocks(model: nn.Module, names: Sequence[str]) -> BlockSegment:
     """Put a `JoinedBlock` into the place of each block but the first, which the caller replaces by the segment."""
     blocks = [model.get_submodule(name) for name in names]

@@ -17,7 +17,7 @@ from perfkit.techniques.base.segments import JoinedBlock
 from perfkit.techniques.base.unwrapped_modules import unwrap_modules
 from perfkit.workloads.loaders import LoaderChanges
 from perfkit.workloads.model_loss import compute_loss
-from perfkit.workloads.workload import Batch, Models, Workload, make_optimizers
+from perfkit.workloads.workload import Batch, Models, Workload, list_blocks, make_optimizers
 
 if TYPE_CHECKING:
     from perfkit.techniques.base.tensor_parallel import LayerExchange  # imports what other runs do not need
@@ -166,7 +166,7 @@ class TrainState:
         """
         return tuple(
             name
-            for name in self.workload.blocks(self.model)
+            for name in list_blocks(self.workload, self.model)
             if not isinstance(self.model.get_submodule(name), JoinedBlock)
         )
 
