@@ -6,7 +6,7 @@ import torch
 from torch._ops import OpOverloadPacket
 from torch.utils.checkpoint import CheckpointPolicy
 
-from perfkit.core.errors import UsageError
+from perfkit.core.errors import UnavailableError, UsageError
 
 # They hold nearly all of a block's FLOPs. What is cheap to recompute (norms, activations, softmax) is recomputed.
 PRODUCTS = (
@@ -22,6 +22,10 @@ PRODUCTS = (
 )
 FACT = "saved_ops"
 
+# Views that autograd and torch's check of kept tensors take for copies. Cells of GRUs split products with them, and
+# change the parts in place: recomputation would go on from the changed product, and gradients be wrong.
+_UNSEEN_VIEWS = frozenset({torch.ops.aten.unsafe_split.Tensor, torch.ops.aten.unsafe_split_with_sizes.default})
+
 Policy = Callable[..., CheckpointPolicy]
 
 
@@ -33,12 +37,18 @@ def resolve_ops(names: tuple[str, ...]) -> dict[object, str]:
 def make_policy(ops: Mapping[object, str], facts: dict[str, float]) -> Policy:
     """A policy for `create_selective_checkpoint_contexts` that keeps what `ops` return and recomputes the rest.
 
-    How many of the names it met is put into `facts`.
+    How many of the names it met is put into `facts`. It raises `UnavailableError` where a kept result may be changed
+    unseen.
     """
     met: set[str] = set()
     facts[FACT] = 0.0
 
     def policy(_context: object, op: object, *_args: object, **_kwargs: object) -> CheckpointPolicy:
+        if op in _UNSEEN_VIEWS:
+            raise UnavailableError(
+                "mode=selective keeps results of matmuls, and a recurrent cell changes them in place; use mode=full",
+                id="skip.step",
+            )
         if op not in ops:
             return CheckpointPolicy.PREFER_RECOMPUTE
         met.add(ops[op])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from perfkit.core.errors import UnavailableError
 from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.facts.block_facts import collect_block_facts
 from perfkit.techniques.activations.ckpt import Ckpt
@@ -106,6 +107,38 @@ def test_scripted_blocks_are_recomputed_to_their_end() -> None:
     claims = [claim for technique in made.techniques for claim in technique.claims(made.state)]
     assert [text for holds, text in check_claims(claims, made.state, facts, {}) if not holds] == []
     assert facts["recomputed_flops"] == facts["block_flops"] == 2 * 2 * 2 * ROWS * WIDTH * 24
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state, states = x[:, 0], []
+        for item in x.unbind(1):
+            state = self.cell(item, state)
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+def test_gradients_of_a_recurrent_cell_are_those_of_the_baseline_or_refused() -> None:
+    """Its products are changed by ops that autograd does not see: kept, they gave other gradients."""
+    workload = replace(
+        WORKLOAD,
+        build_model=lambda: Layers(nn.ModuleList([Recurrent()])),
+        blocks=lambda _model: ("layers.0",),
+        use_sdpa=None,
+    )
+    gradients = []
+    for variant in ("baseline", "ckpt"):
+        state = applied(variant, new_state(workload)).state
+        state.backward(state.loss(batches(state, 0)[0]))
+        gradients.append([parameter.grad for parameter in state.model.parameters()])
+    assert all(map(torch.equal, *gradients))
+    state = applied("ckpt:mode=selective", new_state(workload)).state
+    with pytest.raises(UnavailableError, match=r"mode=full$"):
+        train(state, steps=1)
 
 
 def test_results_that_an_inplace_op_changes_are_a_reason() -> None:
