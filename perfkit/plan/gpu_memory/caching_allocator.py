@@ -119,6 +119,11 @@ class CachingAllocator:
         """Reset the peak of bytes in use; the reserved peak stays."""
         self.peak = self.allocated
 
+    def restart(self, capacity: int) -> None:
+        """Return unused segments and reset all peaks; from here on segments take at most `capacity` bytes."""
+        self.empty_cache()
+        self.peak, self.reserved_peak, self._capacity = self.allocated, self.reserved, capacity
+
     def _is_split(self, remaining: int, small: bool) -> bool:
         return remaining >= CUDA_UNIT_BYTES if small else remaining > CUDA_SMALL_BYTES
 

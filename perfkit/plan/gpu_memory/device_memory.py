@@ -27,7 +27,7 @@ class DeviceMemory(NamedTuple):
 
 
 class AllocatorReplay(NamedTuple):
-    """Peak bytes in use during the step, and peak reserved bytes overall."""
+    """Peak bytes in use during the step, and peak reserved bytes after the setup."""
 
     allocated: int
     reserved: int
@@ -44,6 +44,7 @@ def compute_device_memory(
     handle, groups = get_handle_bytes(target), _count_groups(rehearsed, world_size)
     most = _replay_within_limit(rehearsed, (int(handle.high),) * 2, target, groups)
     low = replay_requests(
+        _drop_scratch(rehearsed.setup),
         _drop_scratch(rehearsed.before),
         _drop_scratch(rehearsed.step),
         (int(handle.low),),
@@ -79,7 +80,12 @@ def _replay_within_limit(
     assert target.limit_bytes is not None
     others = sum(row.bytes.high for row in list_non_tensor_memory(target, groups, Interval(value=0, low=0, high=0)))
     replay = partial(
-        replay_requests, rehearsed.before, rehearsed.step, workspaces, expandable=target.expandable_segments
+        replay_requests,
+        rehearsed.setup,
+        rehearsed.before,
+        rehearsed.step,
+        workspaces,
+        expandable=target.expandable_segments,
     )
     try:
         return replay(capacity=int(target.limit_bytes - others))
@@ -88,6 +94,7 @@ def _replay_within_limit(
 
 
 def replay_requests(
+    setup: Iterable[Change],
     before: Iterable[Change],
     step: Iterable[Change],
     workspaces: Iterable[int] = (),
@@ -95,14 +102,17 @@ def replay_requests(
     *,
     expandable: bool = False,
 ) -> AllocatorReplay:
-    """Replay requests through the caching allocator: permanent `workspaces`, requests `before` the step, the step's.
+    """Replay requests through the caching allocator: permanent `workspaces`, `setup`, `before` the step, the step's.
+
+    Unused segments are returned after `setup`, as a bench does, and the capacity holds from there on: what techniques
+    try on the unmodified model is not the variant's memory.
 
     `expandable`: use expandable segments.
 
     Raises:
         OutOfMemoryError: the requests do not fit into the capacity.
     """
-    allocator = ExpandableSegments(capacity) if expandable else CachingAllocator(capacity)
+    allocator = ExpandableSegments() if expandable else CachingAllocator()
     for size in workspaces:
         allocator.malloc(size)
     blocks: dict[int, int] = {}
@@ -114,6 +124,8 @@ def replay_requests(
             else:
                 allocator.free(blocks.pop(address))
 
+    serve(setup)
+    allocator.restart(capacity)
     serve(before)
     allocator.reset_peak()
     serve(step)

@@ -69,7 +69,8 @@ class RehearsedStep(NamedTuple):
         issued: the ops and collectives of the second step.
         groups: ranks of the process groups in use, by name.
         assumptions: assumptions, one line each.
-        before: all allocations and frees from the model until the second step.
+        setup: the model's allocations, and all allocations and frees while techniques are applied.
+        before: all allocations and frees from there until the second step.
         step: all allocations and frees of that step.
         scratch: maximum scratch memory of one op by CUDA library; included in `step`, at `SCRATCH`.
         parameters: parameters of the model before sharding.
@@ -88,6 +89,7 @@ class RehearsedStep(NamedTuple):
     assumptions: tuple[Note, ...] = ()
     issued: tuple[Issued, ...] = ()
     groups: Mapping[str, int] = MappingProxyType({})
+    setup: tuple[Change, ...] = ()
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
     scratch: dict[str, int] = {}
@@ -137,7 +139,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         stack.enter_context(patch_transformers())
-        before = [(block.address, block.size_bytes) for block in memory.list_other_blocks(())]
+        setup = [(block.address, block.size_bytes) for block in memory.list_other_blocks(())]
         memory.begin()
         state = TrainState(
             workload=workload,
@@ -151,6 +153,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         blocks = len(list_blocks(workload, model))
         with UsedGroups() as groups:
             state = apply_all(techniques, state).state
+        setup += ((event.address, event.size) for event in memory.recorded.allocations)
+        memory.begin()
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
 
         def step(index: int) -> None:
@@ -160,7 +164,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         with groups:
             step(0)
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
-        before += _list_changes(memory.recorded, data)
+        before = _list_changes(memory.recorded, data)
         memory.begin()
         trained = get_trained_models(state)
         known = [*list_known_blocks(state)]
@@ -187,7 +191,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         assumptions=(*remarks, *values.assumptions()),
         issued=tuple(ops.issued),
         groups=groups.ranks,
-        before=tuple(before),
+        setup=tuple(setup),
+        before=before,
         step=_list_changes(recorded, data),
         scratch=scratch,
         parameters=parameters,

@@ -27,7 +27,8 @@ from perfkit.techniques.base.own_step import run_trial_step
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
-from perfkit.techniques.base.trial import draw_trial_batch
+from perfkit.techniques.base.trial import discard_saved_tensors, draw_trial_microbatch
+from perfkit.workloads.model_loss import call_loss
 
 _BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -169,7 +170,7 @@ class Flash(Technique):
     def _measure_window(self, state: TrainState) -> None:
         extent = AttentionExtent(self.window)
         with replace_attention(extent.measure_reach):
-            _run_forward(state)
+            _run_forward(state, torch.no_grad())  # the gradients that it measures are of the calls alone
         if not extent.reach:
             raise UnavailableError(
                 "a window needs calls of torch.nn.functional.scaled_dot_product_attention by this name, and "
@@ -181,7 +182,7 @@ class Flash(Technique):
                 "window, or longer sequences"
             )
         state.facts["attention_reach"] = float(extent.reach)
-        state.left_out_flops += extent.left_out
+        state.left_out_flops += extent.left_out * state.microbatches
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         nearly_all = partial(
@@ -217,13 +218,17 @@ class Flash(Technique):
         return LOSSLESS
 
 
-def _run_forward(state: TrainState) -> None:
-    """One forward pass as the model makes it, which other arguments than the probe's may rule out for a backend."""
-    with draw_trial_batch(state) as batch:
-        if state.workload.step is None:
-            state.loss(batch)
-        else:
+def _run_forward(state: TrainState, keeping: AbstractContextManager[object] | None = None) -> None:
+    """One forward pass as the model makes it, which other arguments than the probe's may rule out for a backend.
+
+    Nothing is kept for backward: the unmodified model's activations may not fit. `keeping` is another way to that.
+    """
+    with draw_trial_microbatch(state) as batch:
+        if state.workload.step is not None:
             run_trial_step(state, batch)
+            return
+        with keeping or discard_saved_tensors(), state.enter_forward_contexts():
+            call_loss(state.workload, state.model, batch)
 
 
 def _probe_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:

@@ -11,7 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.techniques.base.state import TrainState
 from perfkit.workloads.model_loss import call_loss
-from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_batches
+from perfkit.workloads.workload import Batch, count_samples, draw_batches, join_batches, split_batch
 
 
 @contextmanager
@@ -80,6 +80,13 @@ def _keep_modules(state: TrainState) -> Iterator[None]:
             for module, name, buffer, before in buffers:
                 module._buffers[name] = buffer
                 buffer.copy_(before)
+
+
+@contextmanager
+def draw_trial_microbatch(state: TrainState) -> Iterator[Batch]:
+    """Draw a batch of the size that one forward pass of the variant takes."""
+    with draw_trial_batch(state) as batch:
+        yield split_batch(batch, state.microbatches)[0]
 
 
 def run_trial_forward(state: TrainState) -> None:

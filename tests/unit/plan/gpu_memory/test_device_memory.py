@@ -118,8 +118,19 @@ def test_what_does_not_fit_is_replayed_without_a_limit() -> None:
 
 
 def test_an_address_may_come_again() -> None:
-    found = replay_requests([(1, 512), (1, -512), (1, 2 * MIB)], [(1, -2 * MIB), (1, 3 * MIB)])
+    found = replay_requests([], [(1, 512), (1, -512), (1, 2 * MIB)], [(1, -2 * MIB), (1, 3 * MIB)])
     assert (found.allocated, found.reserved) == (3 * MIB, 22 * MIB)
+
+
+def test_what_was_tried_in_the_setup_is_returned_and_not_limited() -> None:
+    setup = [(1, 30 * MIB), (3, 4 * MIB), (4, 6 * MIB), (2, 700 * MIB), (2, -700 * MIB), (3, -4 * MIB)]
+    before, step = [(5, 64 * MIB)], [(6, 12 * MIB), (6, -12 * MIB), (4, -6 * MIB)]
+    # 20 MiB hold the 4 and the 6: a segment of which a part is in use stays.
+    for capacity in (126 * MIB, 1 << 40):
+        found = replay_requests(setup, before, step, capacity=capacity)
+        assert (found.allocated, found.reserved) == ((30 + 6 + 64 + 12) * MIB, (30 + 20 + 64 + 12) * MIB)
+    pages = replay_requests(setup, before, step, expandable=True)
+    assert pages.reserved < 200 * MIB
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,14 @@ def test_the_peak_is_that_of_a_real_step_category_by_category(techniques: str, t
         )
 
 
+def test_of_the_setup_only_the_model_is_left() -> None:
+    rehearsed = rehearse_step(spec("ckpt:every=2+flash"))
+    setup = [size for _, size in rehearsed.setup]
+    later = [size for _, size in (*rehearsed.before, *rehearsed.step)]
+    assert sum(setup) == pytest.approx(4 * rehearsed.parameters, rel=0.05)  # and the buffers
+    assert max(accumulate(setup)) - sum(setup) < max(accumulate(later))
+
+
 def test_modules_are_told_as_in_a_real_step(tmp_path: Path) -> None:
     fake, real = planned(spec()), measured(spec(), tmp_path)
     held = {(row.module, row.category): row.bytes for row in real.rows if row.bytes > 10_000}
