@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import torch
 from torch.optim import Optimizer
 
-from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, Conflict
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
@@ -129,10 +129,10 @@ class Amp(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         if state.compute_dtype in _DTYPES:
-            raise UsageError(
+            raise UnavailableError(
                 f"amp casts fp32 to {self.dtype}, but the parameters are {state.compute_dtype} already; omit "
                 "amp, or use --dtype fp32",
-                id="usage.conflict",
+                id="skip.dtype",
             )
         device_type = state.device.type
         state.forward_contexts.append(lambda: torch.autocast(device_type, dtype=_DTYPES[self.dtype]))

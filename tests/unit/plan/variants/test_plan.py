@@ -58,3 +58,17 @@ def test_a_setting_of_cublas_that_is_not_modeled_is_told(monkeypatch: pytest.Mon
     (note,) = planning._describe_unknown_settings(parse_target("h100-sxm", None))
     assert (note.id, list_figures(note.text)) == ("plan.unmodeled_settings", ["16", "8"])
     assert [*planning._describe_unknown_settings(CPU)] == []
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_precision_that_the_parameters_have_already_is_a_variant_with_a_reason(dtype: str) -> None:
+    request = replace(
+        REQUEST,
+        workload=WorkloadSpec(name="gpt", params={"size": "nano"}),
+        variants=tuple(parse_variants("amp")),
+        dtype=dtype,
+    )
+    baseline, amp = plan_variants(request)
+    assert baseline.peak_allocated_bytes is not None
+    assert amp.peak_allocated_bytes is None
+    assert dtype in amp.reason
