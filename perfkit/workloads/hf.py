@@ -17,6 +17,7 @@ from torch import nn
 from perfkit.core.errors import UnavailableError, UsageError, make_unknown_name_error
 from perfkit.core.spec import ParamValue, convert_params
 from perfkit.workloads.hf_config import MISSING, import_transformers, load_config
+from perfkit.workloads.hf_linear_loss import compute_linear_loss
 from perfkit.workloads.hf_tasks import TASKS, HeadTask, find_heads
 from perfkit.workloads.parameters import Count, Parameters
 from perfkit.workloads.workload import TensorParallelSplit, Workload, make_adamw
@@ -80,6 +81,7 @@ class HuggingFace(Parameters):
             make_batch=lambda generator: task.make_batch(generator, config, self.batch_size, seq_len),
             blocks=find_blocks,
             use_sdpa=use_sdpa,
+            linear_loss=compute_linear_loss if task_name == "causal-lm" else None,
             tensor_parallel_plan=_plan_tensor_parallel,
             expert_parallel=find_experts,
             description=f"{model_class} from {self.config}, {task_name}, batch {size}"
