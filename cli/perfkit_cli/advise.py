@@ -14,6 +14,7 @@ from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 if TYPE_CHECKING:
     from perfkit.plan.advise.subject import AdviceSubject
 
+ALLOWED = ("comparable", "any")
 GOALS = ("time", "memory", "batch", "cost")
 
 _OF_A_WORKLOAD = ("gpu", "dtype", "world_size", "batch_size", "seq_len", "accumulate")
@@ -52,6 +53,14 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     metavar=f"[{'|'.join(GOALS)}]",
     callback=require_one_of("goal", GOALS),
     help="Ranking goal: step time, peak memory, largest batch, or time per sample.",
+)
+@click.option(
+    "--allow",
+    default=ALLOWED[0],
+    show_default=True,
+    metavar=f"[{'|'.join(ALLOWED)}]",
+    callback=require_one_of("value of --allow", ALLOWED),
+    help="What to combine: techniques with comparable losses, or any, such as lora, which change results.",
 )
 @click.option(
     "--memory",
@@ -110,7 +119,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
     with Console(stderr=True, quiet=as_json).status("planning") as status:
-        advice = advise(subject, variants, options["goal"], lambda name: status.update(f"planned {name}"))
+        advice = advise(
+            subject,
+            variants,
+            options["goal"],
+            lambda name: status.update(f"planned {name}"),
+            allow=options["allow"],
+        )
     if runs is not None:
         advice = verify_advice(advice, runs, quiet=as_json)
     if as_json:

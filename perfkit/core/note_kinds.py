@@ -182,6 +182,7 @@ ADVICE = {
     "advice.time_planned": "Step time is planned, not simulated.",
     "advice.this_cpu": "Times are planned for the CPU of this machine.",
     "advice.no_step_time": "Step time is unknown.",
+    "advice.changes_results": "Nothing fits but with techniques that change results.",
 }
 
 # Of a device's ceilings.

@@ -96,7 +96,7 @@ def _format_memory(option: AdviceOption) -> SafeText:
 def _format_loss(option: AdviceOption) -> SafeText:
     risk = option.risk
     if not risk.comparable:
-        return SafeText("not comparable")
+        return SafeText("changes results")
     return SafeText(
         "the same" if risk.basis.startswith("lossless") else f"within {format_percent(risk.tolerance or 0.0)}"
     )
@@ -114,7 +114,7 @@ _COLUMNS = (
     _Column("technique", None, _format_name),
     _Column("time", 20, _format_time),
     _Column("memory", 22, _format_memory),
-    _Column("loss", 14, _format_loss),
+    _Column("loss", 15, _format_loss),
 )
 
 

@@ -9,6 +9,7 @@ from perfkit.core.spec import Struct
 ADVICE_VERSION = 2
 
 Goal = Literal["time", "memory", "batch", "cost"]
+Allowed = Literal["comparable", "any"]  # losses of what is joined
 Kind = Literal["run", "trace", "workload"]  # kinds of subjects
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from perfkit.core.errors import UsageError
-from perfkit.core.note import make_note
+from perfkit.core.note import Note, make_note
 from perfkit.core.spec import TechniqueSpec
 from perfkit.measure.redundant_size import read_batch_size
-from perfkit.plan.advise.advice import Advice, AdviceOption, Goal
+from perfkit.plan.advise.advice import Advice, AdviceOption, Allowed, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.combine import combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
@@ -69,10 +69,13 @@ def advise(
     variants: Iterable[Techniques],
     goal: Goal,
     progress: Callable[[str], None] = lambda _: None,
+    *,
+    allow: Allowed = "comparable",
 ) -> Advice:
     """Rank variants by a goal, best first, and find the best combination.
 
-    Only variants with losses comparable with the baseline's are combined: others train something else.
+    Only variants with losses comparable with the baseline's are combined, unless `allow` is `any`: others train
+    something else.
 
     Raises:
         UsageError: the goal needs memory figures or a limit that the subject lacks.
@@ -104,9 +107,12 @@ def advise(
         notes = (*notes, make_note("advice.no_step_time", text))
     judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
-    comparable = (each for each in ranked if judge_loss_risk(each.techniques).comparable)
-    helpful = [each for each in comparable if judge.is_better(estimates.estimate_variant(each.specs), before)]
+    allowed = (each for each in ranked if allow == "any" or judge_loss_risk(each.techniques).comparable)
+    helpful = [each for each in allowed if judge.is_better(estimates.estimate_variant(each.specs), before)]
     joined = combine_techniques(helpful, estimates.estimate_variant, judge.is_better)
+
+    if allow == "comparable" and not _is_fitting(estimates.estimate_variant(joined.specs), limit):
+        notes = (*notes, *_note_changed_results(ranked))
 
     def option(variant: Candidate) -> AdviceOption:
         return _make_option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
@@ -125,6 +131,19 @@ def advise(
         excluded=left_out,
         notes=notes,
     )
+
+
+def _is_fitting(estimate: VariantEstimate, limit: float | None) -> bool:
+    return limit is None or estimate.needed is None or check_fit(estimate.needed, limit) is not False
+
+
+def _note_changed_results(candidates: Iterable[Candidate]) -> tuple[Note, ...]:
+    """The note that techniques which change results were not joined; none without any."""
+    names = [each.name for each in candidates if not judge_loss_risk(each.techniques).comparable]
+    if not names:
+        return ()
+    text = f"nothing with comparable losses fits; --allow any also joins what changes results: {', '.join(names)}"
+    return (make_note("advice.changes_results", text, techniques=names),)
 
 
 def _make_batch_technique(size: int) -> Techniques:

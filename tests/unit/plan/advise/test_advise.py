@@ -27,7 +27,7 @@ REQUEST = BenchRequest(
 FIGURES = {
     "baseline": (100, 100), "amp": (50, 80), "ckpt": (130, 60), "amp+ckpt": (70, 50), "lora": (40, 55),
     "bf16": (60, 45), "bf16+ckpt": (80, 30), "batch:size=4": (180, 160), "batch:size=8": (360, 280),
-    "compile": (90, 100),
+    "compile": (90, 100), "lora+amp": (30, 45),
 }  # fmt: skip
 
 
@@ -75,6 +75,24 @@ def test_the_fastest_comes_first_and_what_trains_something_else_is_not_joined(su
     assert advice.best.name == "amp"
     assert advice.options[0].saving_share == pytest.approx(0.6)
     assert not advice.options[0].risk.comparable
+
+
+def test_what_trains_something_else_is_joined_where_it_is_allowed(subject: AdviceSubject) -> None:
+    limited = subject._replace(target=CPU._replace(limit_bytes=50 * 2**20))
+    advice = advise(limited, parse_variants("amp,lora"), "time", allow="any")
+    assert advice.best is not None
+    assert (advice.best.name, advice.best.fits, advice.best.risk.comparable) == ("lora+amp", True, False)
+    assert advice.notes == ()
+
+
+@pytest.mark.parametrize(("limit_mib", "noted"), [(50, [["lora"]]), (90, [])])
+def test_where_nothing_comparable_fits_what_changes_results_is_named(
+    subject: AdviceSubject, limit_mib: int, noted: list[list[str]]
+) -> None:
+    advice = advised(subject, limit_mib=limit_mib, names="amp,lora")
+    assert advice.best is not None
+    assert advice.best.name == "amp"
+    assert [note.figures["techniques"] for note in advice.notes if note.id == "advice.changes_results"] == noted
 
 
 def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: AdviceSubject) -> None:
