@@ -1,4 +1,4 @@
-"""Stands in for bitsandbytes' Linear4bit in plans: it rounds no fake tensor. Sizes and order of allocations are alike."""
+"""Stands in for bitsandbytes' Linear4bit in plans, which rounds no fake tensor: with the sizes of its tensors."""
 
 from typing import Any
 

@@ -44,7 +44,9 @@ class Qlora(Lora):
         return None if find_spec("peft") else str(make_missing_package_error("peft", "peft"))
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(reason="planned with layers of the size of bitsandbytes'; unpacking a weight counts as a copy")
+        return PlanSupport(
+            reason="planned with layers of the size of bitsandbytes'; unpacking a weight counts as a copy"
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         from transformers.pytorch_utils import Conv1D

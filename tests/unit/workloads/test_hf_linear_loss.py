@@ -25,7 +25,10 @@ def _compute_product_loss(features: torch.Tensor, weight: torch.Tensor, targets:
 
 @pytest.mark.parametrize(
     ("config", "params"),
-    [("MistralConfig", {**_LAYERS, "num_key_value_heads": 1}), ("GPT2Config", {"n_layer": 1, "n_embd": 16, "n_head": 2})],
+    [
+        ("MistralConfig", {**_LAYERS, "num_key_value_heads": 1}),
+        ("GPT2Config", {"n_layer": 1, "n_embd": 16, "n_head": 2}),
+    ],
 )
 def test_the_loss_and_its_gradients_are_the_models_own(config: str, params: dict[str, int]) -> None:
     workload = _build(config, **params)
