@@ -1,5 +1,6 @@
 """Rehearses a variant's training step on fake tensors: records its allocations without computing anything."""
 
+import gc
 from collections.abc import Hashable, Mapping
 from contextlib import ExitStack, nullcontext
 from types import MappingProxyType
@@ -153,6 +154,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         blocks = len(list_blocks(workload, model))
         with UsedGroups() as groups:
             state = apply_all(techniques, state).state
+        gc.collect()  # what techniques tried may be in cycles of references
         setup += ((event.address, event.size) for event in memory.recorded.allocations)
         memory.begin()
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)

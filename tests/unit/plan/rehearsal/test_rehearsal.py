@@ -190,7 +190,7 @@ def test_a_gpus_optimizer_takes_a_copy_of_the_parameters_which_a_cpus_does_not()
 def test_every_allocation_since_the_model_leads_to_the_step_without_the_batches_on_the_host() -> None:
     rehearsed = rehearse_step(spec())
     alive: dict[int, int] = {}
-    for address, size in (*rehearsed.before, *rehearsed.step):
+    for address, size in (*rehearsed.setup, *rehearsed.before, *rehearsed.step):
         if size > 0:
             assert address not in alive
             alive[address] = size
