@@ -141,7 +141,7 @@ def _resolve_subject(ctx: click.Context) -> "AdviceSubject":
     from perfkit.plan.advise.subject import make_run_subject, make_trace_subject, make_workload_subject
     from perfkit.plan.target.target import parse_target
     from perfkit.store.layout import SUITE_FILE
-    from perfkit_cli.plan import build_plan_request
+    from perfkit_cli.modes.plan_offers import build_plan_request
 
     options = ctx.params
     text, memory = options["subject"], options["memory"]

@@ -1,6 +1,5 @@
 """`perfkit plan`: predicts the memory and step time of each variant, before anything is trained."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from perfkit.measure.rank.limits import MARGIN
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.option_values import parse_memory_option, parse_share_option, require_one_of
+from perfkit_cli.options.rental_options import add_rental_options
 from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from perfkit.analysis.model.plan import Plan
-    from perfkit.plan.target.target import Target
-    from perfkit.store.request import BenchRequest
 
 _OF_A_SEARCH = ("margin", "cap")
-_OF_A_GPU = ("network", "gpus_per_node")
-_LINKS_OF_A_CPU = "these describe GPU links, and a plan without --gpu is for a CPU"
+_OF_A_GPU = ("network", "gpus_per_node", "counts", "price", "prices", "tokens")
+_OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths")
+_LINKS_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 
 # Options of a new plan.
 _OF_A_PLAN = (
@@ -39,6 +38,7 @@ _OF_A_PLAN = (
     "accumulate",
     "gpu",
     *_OF_A_GPU,
+    "seq_lengths",
     "out",
     "no_report",
     "max",
@@ -80,7 +80,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     "-t", "--technique", default="amp,ckpt", show_default=True, metavar="LIST", help="Techniques to plan, as for bench."
 )
 @add_scaling_options
-@click.option("--gpu", metavar="NAME", help="GPU to plan for, such as h100-80g; see perfkit devices.")
+@add_rental_options
 @click.option(
     "--network",
     metavar="SIZE",
@@ -143,7 +143,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """
     from rich.console import Console
 
-    from perfkit_cli.modes.planning import plan_request, plan_suite
+    from perfkit_cli.modes.plan_offers import plan_options, select_links
+    from perfkit_cli.modes.planning import plan_suite
     from perfkit_cli.output.report_output import show_document, write_and_show
 
     if not options["learn"] and len(options["paths"]) == 1 and _is_workload(options["paths"][0]):
@@ -165,7 +166,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         learn_and_show(options["paths"], options["gpu"], console)
         return
     if options["into"] is not None:
-        asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_A_GPU)]
+        asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", "network", "gpus_per_node")]
         refuse_given(ctx, (*asked, "as_json"), "--into plans the suite's own variants")
         from perfkit.suites.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
@@ -173,8 +174,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         if options["trust"]:
             trust_suite(options["into"])
         if is_cpu(read_first_request(options["into"]).device):
-            refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
-        plan_suite(options["into"], options["memory"], console, options["world_sizes"], **_select_links(options))
+            refuse_given(ctx, ("network", "gpus_per_node"), _LINKS_OF_A_CPU)
+        plan_suite(options["into"], options["memory"], console, options["world_sizes"], **select_links(options))
         write_and_show(load_document(options["into"]), options["into"], **shown)
         return
     refuse_given(ctx, ("trust",), "--trust is for the suite of --into")
@@ -182,17 +183,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         refuse_given(ctx, _OF_A_SEARCH, "these need --max batch_size")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
-    from perfkit.measure.resolve_request import resolve_request
     from perfkit_reports.subjects.plan.plan_document import build_document
 
     if options["max"] or options["search"]:
         _show_search(ctx, console)
         return
     folder = None if as_json or options["no_report"] else _choose_plan_folder(options["workload"], options["out"])
-    target = _resolve_target(options)
-    plan = plan_request(
-        resolve_request(build_plan_request(options, options["world_sizes"]), target.kind), target, console
-    )
+    plan = plan_options(ctx, options, console)
     if as_json:
         click.echo(_encode_plan(plan))
     elif folder is None:
@@ -215,15 +212,17 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
     silence_kineto()
 
     from perfkit_cli.modes import plan_largest, plan_search
+    from perfkit_cli.modes.plan_offers import build_plan_request, resolve_target
 
     options = ctx.params
     refuse_given(ctx, ("out", "no_report"), "--search and --max write no report")
+    refuse_given(ctx, _OF_OFFERS, "--search and --max are for one GPU and one length")
     if options["search"]:
         refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
     if len(options["world_sizes"]) > 1:
         raise UsageError("--search and --max take one --world-size")
     refuse_given(ctx, ("scaling",), "--search and --max are for the batch of one rank")
-    request, target = build_plan_request(options, options["world_sizes"]), _resolve_target(options)
+    request, target = build_plan_request(options, options["world_sizes"]), resolve_target(options)
     if options["search"]:
         searched = plan_search.run_search(request, target, console)
         lines, result = plan_search.format_search(searched), plan_search.to_builtins(searched)
@@ -236,40 +235,6 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
         return
     for line in lines:
         click.echo(line)
-
-
-def _resolve_target(options: Mapping[str, Any]) -> "Target":
-    from perfkit.plan.target.target import parse_target
-
-    return parse_target(options["gpu"], options["memory"])._replace(**_select_links(options))
-
-
-def _select_links(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"ranks_per_node": options["gpus_per_node"], "network_bytes_per_s": options["network"]}
-
-
-def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":
-    """The request for a plan, from the options `workload`, `technique` and the sizes, for these numbers of ranks."""
-    from perfkit.devices.machine.machine import count_available_cores
-    from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks
-    from perfkit.store.request import BenchRequest, make_rank_fields
-    from perfkit.workloads.workload_table import resolve_workload
-    from perfkit_cli.options.variants import parse_named_variants
-
-    sizes = options["batch_size"], options["seq_len"], options["accumulate"]
-    with hide_library_remarks():  # Transformers imports torchao
-        workload = resolve_workload(options["workload"], "cuda" if options["gpu"] else "cpu", *sizes)
-    return BenchRequest(
-        workload=workload,
-        variants=parse_named_variants(options["technique"]),
-        device="cpu",
-        device_count=0,
-        cores=count_available_cores(),
-        dtype=options["dtype"],
-        accumulation=options["accumulate"],
-        scaling=options.get("scaling", "weak"),
-        **make_rank_fields(world_sizes),
-    )
 
 
 def _choose_plan_folder(workload: str, out: Path | None) -> Path:
@@ -293,5 +258,6 @@ def _encode_plan(plan: "Plan") -> bytes:
     variants = [summarize_variant(variant) for variant in plan.variants]
     device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
     searches = msgspec.to_builtins(plan.recomputations)
-    whole = {**device, "variants": variants, "recomputations": searches}
+    offers = [{**msgspec.to_builtins(offer), "units_per_s": offer.units_per_s} for offer in plan.offers]
+    whole = {**device, "variants": variants, "recomputations": searches, "offers": offers}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2)

@@ -13,7 +13,9 @@ from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks, silence
 if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan, PlannedVariant
     from perfkit.measure.schedule import Techniques
+    from perfkit.plan.rental.prices import Prices
     from perfkit.plan.target.target import Target
+    from perfkit.plan.variants.plan import PlanRun
     from perfkit.store.layout import RecomputationSearch
     from perfkit.store.request import BenchRequest
 
@@ -93,14 +95,26 @@ def plan_workload(
 
 
 def plan_request(
-    request: "BenchRequest", target: "Target", *, command: str, progress: Callable[[str], None] = lambda _: None
+    request: "BenchRequest",
+    target: "Target",
+    *,
+    command: str,
+    progress: Callable[[str], None] = lambda _: None,
+    plan: "PlanRun | None" = None,
+    prices: "Prices | None" = None,
+    run_units: float | None = None,
 ) -> "Plan":
-    """Plan a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
+    """Plan a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`.
+
+    `plan` plans one run, `plan_variant` without it. `prices` are those of GPUs, `run_units` the tokens or samples of a
+    whole run.
+    """
     silence_kineto()
 
     from perfkit.measure.bench import compute_needed_ranks
     from perfkit.measure.world_sizes import split_by_world_size
     from perfkit.plan.plan_record import build_plan_record
+    from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, sort_offers
     from perfkit.plan.search.combinations import suggest_least_change
     from perfkit.plan.search.resolve_auto import find_by_plan
     from perfkit.plan.variants.plan import plan_variants
@@ -112,9 +126,11 @@ def plan_request(
         resolved = find_by_plan(sized, target, lambda name: progress(f"planned {name}"))
         searches += resolved.recomputations
         variants += [each for each in resolved.request.variants if each not in variants]
-        for variant in plan_variants(resolved.request, target, resolved.refusals):
+        for variant in plan_variants(resolved.request, target, resolved.refusals, plan):
             planned.append(variant)
             progress(f"planned {variant.name}")
     requests = msgspec.structs.replace(request, variants=tuple(variants))
     planned = suggest_least_change(requests, target, planned, lambda name: progress(f"nothing fits; trying {name}"))
-    return build_plan_record(request, target, planned, command, searches)
+    offers = build_offers(planned, target, prices or {}, compute_flops_per_unit(planned))
+    record = build_plan_record(request, target, planned, command, searches)
+    return msgspec.structs.replace(record, offers=sort_offers(offers), run_units=run_units)

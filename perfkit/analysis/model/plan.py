@@ -11,6 +11,7 @@ from perfkit.core.note import Note, make_note
 from perfkit.core.spec import BASELINE, Scaling, Struct, WorkloadSpec
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import RecomputationSearch
+from perfkit.store.price import Price
 
 PLAN_VERSION = 3
 
@@ -88,7 +89,9 @@ class PlannedVariant(Struct):
     `compute_dtype` and the classes of `optimizers` identify the loop of a program. `ops` are the whole step and its
     ops, the longest first, with FLOPs, bytes and predicted seconds of all calls. `step_reason` is why the step time is
     unknown. `blocks` is the number of repeated blocks that the workload names, for `ckpt`. `batches_bytes` are the
-    bytes of the batches that a bench makes before its first step and keeps in main memory.
+    bytes of the batches that a bench makes before its first step and keeps in main memory. `units_per_step` are the
+    tokens or samples (`unit`) of a step on all ranks. `matrix_flops` are the FLOPs of matrix products in a rank's
+    forward and backward, with recomputation.
     """
 
     name: str
@@ -113,6 +116,9 @@ class PlannedVariant(Struct):
     step_reason: str = ""
     blocks: int = 0
     batches_bytes: int = 0
+    unit: str = ""
+    units_per_step: float = 0.0
+    matrix_flops: float | None = None
 
     @property
     def outside_allocator_bytes(self) -> Interval:
@@ -140,6 +146,35 @@ class PlannedVariant(Struct):
 def _sum_intervals(parts: Sequence[Interval]) -> Interval:
     value, low, high = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
     return Interval(value=value, low=low, high=high)
+
+
+class GpuOffer(Struct):
+    """A variant on a number of equal GPUs: whether it fits, how fast it trains, and its cost.
+
+    `needed` and `limit_bytes` are of one GPU. `mfu` is the share of the peak of `compute_dtype` that the FLOPs of the
+    unmodified model take. `price` is of one GPU, `cost` that of a million tokens or a thousand samples on all. None is
+    unknown; `reason` says why.
+    """
+
+    device: str
+    count: int
+    variant: str
+    limit_bytes: int
+    fits: bool | None = None
+    verdict: str = ""
+    needed: Interval | None = None
+    step_s: Interval | None = None
+    unit: str = ""
+    units_per_step: float = 0.0
+    mfu: float | None = None
+    price: Price | None = None
+    cost: float | None = None
+    reason: str = ""
+
+    @property
+    def units_per_s(self) -> float | None:
+        """Tokens or samples per second of all GPUs."""
+        return None if self.step_s is None or not self.units_per_step else self.units_per_step / self.step_s.value
 
 
 class PlannedBatch(Struct):
@@ -186,8 +221,9 @@ class Plan(DisplayMixin, Struct):
     `device` is `cpu` or `cuda`. `device_name` is the device model, "" for a plan without one. `limit_bytes` is the
     memory limit of a rank, None without one. `ceilings` are the known ceilings of the device. `sources` are digests of
     the files of the user's workload, as a suite stores them. `recomputations` are the searches behind variants of
-    `ckpt:fit`. `scaling` is the fixed quantity as ranks are added; if it is the global batch (strong), that is the
-    workload's.
+    `ckpt:fit`. `offers` are the variants on every GPU and number of GPUs, the best first; `run_units` the tokens or
+    samples of the run whose time and cost are asked for. `scaling` is the fixed quantity as ranks are added; if it is
+    the global batch (strong), that is the workload's.
     """
 
     subject: ClassVar[str] = "plan"
@@ -206,3 +242,5 @@ class Plan(DisplayMixin, Struct):
     device_name: str = ""
     limit_bytes: int | None = None
     ceilings: DeviceCeilings | None = None
+    offers: tuple[GpuOffer, ...] = ()
+    run_units: float | None = None

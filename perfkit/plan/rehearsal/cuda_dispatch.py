@@ -61,13 +61,19 @@ _AOTRITON = re.compile(r"mi[23]\d+")
 _SMALL_SHARED_MEMORY = ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
 
 
+def get_dispatch_key(gpu: CatalogEntry) -> tuple[str, tuple[int, int], bool]:
+    """All of a GPU that decides which tensors a step makes: its vendor, architecture and kernels of attention."""
+    return gpu.vendor, get_capability(gpu), _AOTRITON.match(gpu.id) is not None
+
+
 @contextmanager
 def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
     """Make a step on fake CPU tensors create the tensors of this GPU, without using a local one."""
-    hip = "7.0" if gpu.vendor == "AMD" else None  # whichever version
+    vendor, capability, aotriton = get_dispatch_key(gpu)
+    hip = "7.0" if vendor == "AMD" else None  # whichever version
     with ExitStack() as stack:
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: False))
-        stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: get_capability(gpu)))
+        stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: capability))
         stack.enter_context(patch.object(torch.version, "hip", hip))
         library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
         for name in _CAST_TO_FP32.split():
@@ -79,7 +85,6 @@ def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
             for name in _NOT_CAST.split():
                 library.impl(name, fallthrough_kernel, "AutocastCPU")
         library.impl("dropout", _run_dropout, "AutogradCPU")
-        aotriton = _AOTRITON.match(gpu.id) is not None
         library.impl("scaled_dot_product_attention", partial(_run_attention, aotriton), "AutogradCPU")
         kinds = [*optimizer._foreach_supported_types, FakeTensor]
         stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))

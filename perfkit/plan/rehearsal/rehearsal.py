@@ -83,6 +83,8 @@ class RehearsedStep(NamedTuple):
         blocks: number of repeated blocks of the workload.
         batches_bytes: bytes of the batches that a bench keeps in main memory.
         bubble_share: theoretical idle share of a pipeline's forward and backward.
+        unit: unit of throughput, `tokens` or `samples`.
+        units: units of a step on all ranks.
     """
 
     allocations: Allocations
@@ -103,6 +105,8 @@ class RehearsedStep(NamedTuple):
     blocks: int = 0
     batches_bytes: int = 0
     bubble_share: float | Unknown = 0.0
+    unit: str = ""
+    units: int = 0
 
 
 def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedStep:
@@ -206,6 +210,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         blocks=blocks,
         batches_bytes=data.nbytes,
         bubble_share=_get_bubble_share(state),
+        unit=workload.unit,
+        units=workload.units_per_batch * spec.accumulation * spec.launch.world_size,
     )
 
 

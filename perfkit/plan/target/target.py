@@ -69,6 +69,11 @@ def parse_target(gpu: str | None, memory: str | None) -> Target:
     return _make_cpu_target(None, memory) if gpu is None else _make_gpu_target(resolve_entry(gpu), memory, os.environ)
 
 
+def make_gpu_target(entry: CatalogEntry, memory: str | None) -> Target:
+    """The target of a cataloged GPU in this environment. Raises what `parse_target` does."""
+    return _make_gpu_target(entry, memory, os.environ)
+
+
 def find_reported_target(
     kind: str,
     name: str,

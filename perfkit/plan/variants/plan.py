@@ -1,9 +1,10 @@
 """Plans the needs of each variant of a bench, without training."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
@@ -12,8 +13,9 @@ from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
 from perfkit.core.errors import UnavailableError
 from perfkit.core.fit_search import Trials
 from perfkit.core.note import Note, make_note
-from perfkit.core.spec import format_variant_label
+from perfkit.core.spec import RunSpec, format_variant_label
 from perfkit.devices.accelerator import is_cpu, is_cuda
+from perfkit.devices.catalog.catalog import CatalogEntry
 from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.bench import compute_needed_ranks, find_refusal
 from perfkit.measure.schedule import (
@@ -25,6 +27,7 @@ from perfkit.measure.schedule import (
     choose_world_size,
 )
 from perfkit.plan.gpu_memory.device_memory import compute_device_memory
+from perfkit.plan.rehearsal.cuda_dispatch import get_dispatch_key
 from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks
 from perfkit.plan.rehearsal.rehearsal import RehearsedStep, rehearse_step
 from perfkit.plan.rehearsal.step_ops import StepOp
@@ -36,18 +39,23 @@ from perfkit.plan.variants.verdict import judge_fit
 from perfkit.store.request import BenchRequest
 
 PlanOne = Callable[[Techniques], PlannedVariant]  # plans one combination of techniques
+Rehearse = Callable[[RunSpec, CatalogEntry | None], RehearsedStep]
+PlanRun = Callable[[ScheduledRun, Target], PlannedVariant]
 
 _NO_REFUSALS: Mapping[str, str] = {}
 
 
 def plan_variants(
-    request: BenchRequest, target: Target = CPU, refusals: Mapping[str, str] = _NO_REFUSALS
+    request: BenchRequest,
+    target: Target = CPU,
+    refusals: Mapping[str, str] = _NO_REFUSALS,
+    plan: PlanRun | None = None,
 ) -> Iterator[PlannedVariant]:
     """Yield the planned variants of a bench on a device, baselines first, as each is done.
 
-    `refusals` has the reasons for variants that cannot be planned.
+    `refusals` has the reasons for variants that cannot be planned; `plan` plans each, `plan_variant` without one.
     """
-    return (plan_variant(run, target) for run in plan_schedule(request, target, refusals).runs)
+    return ((plan or plan_variant)(run, target) for run in plan_schedule(request, target, refusals).runs)
 
 
 def plan_schedule(
@@ -80,14 +88,33 @@ def schedule_run(request: BenchRequest, techniques: Techniques, target: Target =
     return next(run for run in runs if run.spec.techniques == techniques)
 
 
-def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
+def share_rehearsals() -> Rehearse:
+    """A rehearsal that is done once for all GPUs on which a step makes the same tensors."""
+    done: dict[Hashable, RehearsedStep | UnavailableError] = {}
+
+    def rehearse(spec: RunSpec, gpu: CatalogEntry | None) -> RehearsedStep:
+        key = (msgspec.json.encode(spec), None if gpu is None else get_dispatch_key(gpu))
+        if key not in done:
+            try:
+                done[key] = rehearse_step(spec, gpu)
+            except UnavailableError as error:
+                done[key] = error
+        rehearsed = done[key]
+        if isinstance(rehearsed, UnavailableError):
+            raise rehearsed
+        return rehearsed
+
+    return rehearse
+
+
+def plan_variant(run: ScheduledRun, target: Target = CPU, rehearse: Rehearse | None = None) -> PlannedVariant:
     """Plan one variant of a bench on a device; with the reason if it cannot be planned."""
     variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)
     if run.skip:
         return variant(reason=run.skip)
     try:
         with hide_library_remarks():
-            rehearsed = rehearse_step(run.spec, target.entry)
+            rehearsed = (rehearse or rehearse_step)(run.spec, target.entry)
     except UnavailableError as error:
         return variant(reason=str(error))
     memory = build_memory_account(rehearsed.allocations)
@@ -103,6 +130,9 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         optimizers=rehearsed.optimizers,
         blocks=rehearsed.blocks,
         batches_bytes=rehearsed.batches_bytes,
+        unit=rehearsed.unit,
+        units_per_step=rehearsed.units,
+        matrix_flops=_count_matrix_flops(rehearsed),
     )
     threads = run.spec.launch.threads or count_available_cores()
     planned = add_time(planned, rehearsed.issued, target, threads, rehearsed.bubble_share)
@@ -111,6 +141,12 @@ def plan_variant(run: ScheduledRun, target: Target = CPU) -> PlannedVariant:
         step = replace(planned.step_s, planned_eagerly=is_compiled(run.spec.techniques), threads=threads_of_cpu)
         planned = replace(planned, step_s=step)
     return planned if memory is None else judge_fit(_add_memory(planned, rehearsed, memory, target), target)
+
+
+def _count_matrix_flops(rehearsed: RehearsedStep) -> float:
+    """FLOPs of matrix products in forward and backward: an optimizer's are none of the model's."""
+    passes = (op for op in rehearsed.issued if isinstance(op, StepOp) and op.phase in ("forward", "backward"))
+    return sum(op.work.flops for op in passes if op.work.matrix)
 
 
 def _describe_unknown_settings(target: Target) -> Iterator[Note]:

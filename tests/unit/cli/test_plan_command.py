@@ -145,8 +145,7 @@ def test_a_gpu_has_a_verdict_and_rows_of_what_no_tensor_is() -> None:
     ended = CliRunner().invoke(commands, asked)
     assert ended.exit_code == 0, ended.output
     headline = " ".join(ended.stdout.split())
-    assert re.search(r"\b3 of 3 .* 80\.0 GiB", headline)
-    assert re.search(r"0\.9\d to 2\.\d GiB of 80", headline)
+    assert re.search(r"1 x h100-sxm.*0\.9\d to 2\.\d of 80 GiB", headline)
     assert re.search("flash .*flex_attention", headline)
 
 
@@ -261,3 +260,52 @@ def test_workloads_that_are_named_wrongly(arguments: list[str], id: str, message
     ended = CliRunner().invoke(commands, ["plan", *arguments])
     assert (ended.exit_code, message in ended.output) == (2, True), ended.output
     assert id in ended.output
+
+
+def test_gpus_are_compared_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prices.json").write_text('{"rtx-3080": 0.2, "l40s": "0.9EUR/h"}')
+    asked = [*SMALL, "-t", "ckpt", "--gpu", "l40s,rtx-3080", "--tokens", "2B", "--json"]
+    ended = CliRunner().invoke(commands, asked)
+    assert ended.exit_code == 0, ended.output
+    offers = json.loads(ended.stdout)["offers"]
+    assert {(offer["device"], offer["count"], offer["variant"]) for offer in offers} == {
+        ("l40s", 1, "ckpt"),
+        ("rtx-3080", 1, "ckpt"),
+    }
+    costs = [offer["price"]["per_hour"] / 3600 / offer["units_per_s"] * 1e6 for offer in offers]
+    assert costs == sorted(costs) == pytest.approx([offer["cost"] for offer in offers])
+    assert all(0 < offer["mfu"] < 1 for offer in offers)
+
+
+def test_numbers_of_gpus_are_searched_and_the_page_answers(tmp_path: Path) -> None:
+    asked = [*SMALL, "-t", "zero3", "--gpu", "rtx-3080", "--gpus", "1..4", "--out", str(tmp_path)]
+    ended = CliRunner().invoke(commands, asked)
+    assert ended.exit_code == 0, ended.output
+    assert [offer.count for offer in read_plan(tmp_path).offers if offer.fits] != []
+    assert "perfkit bench -w gpt:size=nano:seq_len=16 -t zero3 --world-size" in " ".join(ended.stdout.split())
+
+
+def test_lengths_of_sequences_are_mixed() -> None:
+    asked = ["plan", "gpt:size=nano", "-t", "baseline", "--gpu", "rtx-3080", "--json"]
+    mixed, long = (
+        json.loads(CliRunner().invoke(commands, [*asked, *lengths]).stdout)["variants"][0]
+        for lengths in (["--seq-lengths", "16:0.5,32:0.5"], ["--seq-len", "32"])
+    )
+    assert mixed["units_per_step"] == 0.75 * long["units_per_step"]
+    assert mixed["needed_bytes"] == long["needed_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price", "l40s=1/h"], "omit --price"),
+        (["--gpu", "l40s", "--gpus", "2", "--world-size", "2"], "omit --world-size"),
+        (["--gpu", "l40s", "--tokens", "many"], "--tokens"),
+        (["--gpu", "l40s", "--search", "--gpus", "2"], "omit --gpus"),
+        (["--seq-lengths", "16:0.5,32:0.5"], "--seq-lengths"),
+    ],
+)
+def test_rental_options_that_are_wrong(options: list[str], message: str) -> None:
+    ended = CliRunner().invoke(commands, [*SMALL, *options])
+    assert (ended.exit_code, message in ended.output) == (2, True), ended.output

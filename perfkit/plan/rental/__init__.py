@@ -1,0 +1,1 @@
+"""Answers of those who rent GPUs: which, how many, and at what cost."""

@@ -1,0 +1,34 @@
+"""Resolves the GPUs that `--gpu` names: one, several, or all of the catalog."""
+
+import re
+
+from perfkit.core.errors import UsageError
+from perfkit.devices.catalog.catalog import CatalogEntry, load_catalog, resolve_entry
+
+ALL = "all"
+# What the id of a form of a model has behind the model's name.
+_FORM = re.compile(r"(-(sxm2?|pcie|nvl|\d+gb))+")
+
+
+def resolve_gpus(text: str) -> tuple[CatalogEntry, ...]:
+    """The GPUs of `h100-sxm,a100-80g`, in this order, each once; `all` are those whose memory is known.
+
+    A model that comes in forms of different memory (`h100`) stands for all of them. Unknown names are a `UsageError`.
+    """
+    if text.strip().lower() == ALL:
+        return tuple(entry for entry in load_catalog().devices if entry.memory_gb is not None)
+    found = [entry for word in text.split(",") for entry in _resolve_word(word.strip())]
+    return tuple({(entry.id, entry.memory_gb): entry for entry in found}.values())
+
+
+def _resolve_word(word: str) -> list[CatalogEntry]:
+    if not word:
+        raise UsageError("empty name in --gpu: expected names separated by commas, such as h100-sxm,l40s")
+    name = word.lower()
+    forms = [
+        entry for entry in load_catalog().devices if entry.id.startswith(name) and _FORM.fullmatch(entry.id, len(name))
+    ]
+    sizes = {entry.memory_gb for entry in forms}
+    if len(sizes) > 1 and None not in sizes:
+        return forms
+    return [resolve_entry(word)]

@@ -1,0 +1,101 @@
+"""Plans a workload whose sequences differ in length: `512:0.7,4096:0.3` of the steps."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace as replace_run
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
+from perfkit.core.errors import UnknownParameterError, UsageError
+from perfkit.core.note import make_note
+from perfkit.core.spec import WorkloadSpec
+from perfkit.measure.schedule import ScheduledRun
+from perfkit.plan.target.target import Target
+from perfkit.plan.variants.plan import PlanRun
+from perfkit.workloads.workload_table import load_workload
+
+Lengths = Mapping[int, float]  # the share of steps by tokens per sequence; the shares add up to 1
+
+PARAMETER = "seq_len"
+_LENGTH = re.compile(r"(\d+):(\d*\.?\d+)")
+
+
+def parse_lengths(text: str) -> dict[int, float]:
+    """Parse `512:0.7,4096:0.3`; shares that do not add up to 1 are a `UsageError`."""
+    matches = [_LENGTH.fullmatch(part.strip()) for part in text.split(",")]
+    lengths = {int(match[1]): float(match[2]) for match in matches if match is not None}
+    if len(lengths) < len(matches) or not all(lengths) or not all(lengths.values()):
+        raise UsageError(f"--seq-lengths: {text!r}: expected lengths with their shares, such as 512:0.7,4096:0.3")
+    if abs(sum(lengths.values()) - 1) > 1e-3:
+        raise UsageError(f"--seq-lengths: the shares of {text!r} add up to {sum(lengths.values()):g}, not to 1")
+    return lengths
+
+
+def require_lengths(workload: WorkloadSpec, device: str, lengths: Lengths) -> None:
+    """Raise `UsageError` for a workload that takes no `seq_len`, has one already, or cannot be as long."""
+    if PARAMETER in workload.params:
+        raise UsageError("--seq-lengths: the workload has a seq_len already; omit it", id="usage.conflict")
+    for length in lengths:
+        try:
+            load_workload(workload, device=device, seq_len=length)
+        except UnknownParameterError:
+            raise UsageError(f"--seq-lengths: {workload.label} takes no seq_len") from None
+
+
+def mix_lengths(lengths: Lengths, plan: PlanRun) -> PlanRun:
+    """A planner of the expected step: time, tokens and FLOPs are means over lengths, memory is that of the longest."""
+
+    def plan_mixed(run: ScheduledRun, target: Target) -> PlannedVariant:
+        if run.skip:
+            return plan(run, target)
+        planned = {length: plan(_set_length(run, length), target) for length in lengths}
+        return _join_lengths(planned, lengths)
+
+    return plan_mixed
+
+
+def _set_length(run: ScheduledRun, length: int) -> ScheduledRun:
+    workload = run.spec.workload.replace_params(**{PARAMETER: length})
+    return replace_run(run, spec=replace(run.spec, workload=workload))
+
+
+def _join_lengths(planned: Mapping[int, PlannedVariant], lengths: Lengths) -> PlannedVariant:
+    unknown = next((each for each in planned.values() if each.reason), None)
+    if unknown is not None:
+        return unknown
+    longest = planned[max(planned)]
+    shares = [lengths[length] for length in planned]
+
+    def average(get: Callable[[PlannedVariant], float]) -> float:
+        return sum(share * get(each) for share, each in zip(shares, planned.values(), strict=True))
+
+    mixed = ", ".join(f"{share:.0%} of {length}" for length, share in sorted(lengths.items()))
+    note = make_note(
+        "plan.mixed_lengths",
+        f"the step is the mean of {mixed} tokens per sequence; memory and ops are those of {max(planned)}",
+        longest=max(planned),
+    )
+    steps = [each.step_s for each in planned.values()]
+    return replace(
+        longest,
+        flops=average(lambda each: each.flops or 0.0),
+        matrix_flops=average(lambda each: each.matrix_flops or 0.0),
+        units_per_step=average(lambda each: each.units_per_step),
+        step_s=_average_steps([step for step in steps if step is not None], shares) if all(steps) else None,
+        assumptions=(*longest.assumptions, note),
+    )
+
+
+def _average_steps(steps: Sequence[StepTime], shares: Sequence[float]) -> StepTime:
+    pairs = list(zip(shares, steps, strict=True))
+    parts: dict[str, float] = {}
+    for share, step in pairs:
+        for name, seconds in step.parts.items():
+            parts[name] = parts.get(name, 0.0) + share * seconds
+    ordered = dict(sorted(parts.items(), key=lambda part: -part[1]))
+    value, low, high = (
+        sum(share * getattr(step.total, end) for share, step in pairs) for end in ("value", "low", "high")
+    )
+    total = Interval(value=value, low=low, high=high)
+    return replace(steps[0], total=total, parts=ordered, dominant=next(iter(ordered), ""))
