@@ -1,16 +1,17 @@
 """Columns of a plan's tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from perfkit.analysis.model.plan import NonTensorMemory, Plan, PlannedVariant
+from perfkit.analysis.model.plan import GpuOffer, NonTensorMemory, Plan, PlannedVariant
 from perfkit.core import units
+from perfkit.store.price import format_cost_unit
 from perfkit_reports.cells import make_integer_cell
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
-from perfkit_reports.subjects.plan import plan_cells
+from perfkit_reports.subjects.plan import plan_cells, plan_offers
 
 _column: Callable[..., Column[PlannedVariant]] = partial(Column, weight=Weight.BRIEF)
 
@@ -32,8 +33,25 @@ def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[P
         )
     if any(variant.step_s is not None for variant in plan.variants):
         columns.append(_column("Step time", plan_cells.make_step_time_cell))
+    columns.extend(_build_offer_columns(plan))
     columns.append(Column("Largest parts", plan_cells.make_largest_cell, numeric=False, wrap=True))
     return columns
+
+
+def _build_offer_columns(plan: Plan) -> Iterator[Column[PlannedVariant]]:
+    """Speed, utilization and cost, where the GPUs have no table of their own; cost only at a price."""
+    if not plan.offers or len({(offer.device, offer.count) for offer in plan.offers}) > 1:
+        return
+    unit = plan.offers[0].unit or "units"
+    cells = [(f"{unit.capitalize()}/s", plan_offers.make_speed_cell), ("MFU", plan_offers.make_mfu_cell)]
+    if any(offer.price is not None for offer in plan.offers):
+        cells.append((f"Cost per {format_cost_unit(unit)}", plan_offers.make_cost_cell))
+    for title, make_cell in cells:
+        yield _column(title, partial(_make_offer_cell, plan, make_cell))
+
+
+def _make_offer_cell(plan: Plan, make_cell: Callable[[GpuOffer | None], Cell], variant: PlannedVariant) -> Cell:
+    return make_cell(plan_offers.find_offer(plan, variant.name, variant.world_size))
 
 
 def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:

@@ -33,6 +33,16 @@ _BESIDE_TENSORS = {
     "high_bytes": float,
     "source": str,
 }
+_OFFERS = {
+    "device": str,
+    "count": int,
+    "variant": str,
+    "verdict": str,
+    "limit_bytes": float,
+    "units_per_s": float,
+    "mfu": float,
+    "cost": float,
+}
 _TIME = {"variant": str, "part": str, "seconds": float}
 
 
@@ -46,6 +56,7 @@ def build_data(plan: Plan) -> tuple[RawTable, ...]:
     return (
         RawTable("variants", schema, lambda: [_build_variant_row(variant) for variant in plan.variants]),
         RawTable("beside_tensors", _BESIDE_TENSORS, lambda: list_rows(_list_beside_tensors)),
+        RawTable("offers", _OFFERS, lambda: [{name: getattr(each, name) for name in _OFFERS} for each in plan.offers]),
         RawTable("time", _TIME, lambda: list_rows(_list_time)),
         build_owned_data(
             "ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops

@@ -23,6 +23,7 @@ from perfkit_reports.subjects.memory.memory_tables import build_data as memory_t
 from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import plan_cells, plan_columns, plan_headline
 from perfkit_reports.subjects.plan.plan_data import build_data
+from perfkit_reports.subjects.plan.plan_offers import build_next_steps, build_offers_table
 from perfkit_reports.subjects.plan.plan_scaling import build_scaling_sections
 from perfkit_reports.subjects.plan.roofline import build_plan_roofline
 from perfkit_reports.subjects.plan.step_time import build_time_sections
@@ -48,9 +49,11 @@ def build_document(plan: Plan) -> Document:
         lead=tuple(plan_headline.list_remarks(plan)),
         tiles=tuple(_build_tiles(plan)),
         summary=(
+            *build_offers_table(plan),
             _build_variants(plan, styles),
             *make_list("became", recomputation.describe_searches(plan.recomputations), weight=Weight.BRIEF),
             *_build_not_known(plan),
+            *build_next_steps(plan),
         ),
         sections=(
             _build_memory_section(plan, styles),
@@ -218,7 +221,9 @@ def _summarize_plan(plan: Plan) -> ReportSummary:
         name=plan.workload.label,
         created_at=plan.created_at,
         device=plan.device_name or plan.device,
-        figures=make_unknown_figures("not planned") if least is None else _build_figures(least, len(plan.variants)),
+        figures=make_unknown_figures("no variant is known to fit")
+        if least is None
+        else _build_figures(least, len(plan.variants)),
     )
 
 

@@ -4,26 +4,41 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.core import units
-from perfkit_reports.subjects.plan import plan_cells
+from perfkit_reports.subjects.plan import plan_answer, plan_cells
+
+
+def select_comparable(plan: Plan) -> list[PlannedVariant]:
+    """The variants that a superlative may name: those that fit; all, if none does and none may, or without a limit.
+
+    Where some may fit and none does for sure, none is the least or the fastest of those that fit.
+    """
+    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    if plan.limit_bytes is None or len(known) == 1 or all(variant.fits is False for variant in known):
+        return known
+    return [variant for variant in known if variant.fits]
 
 
 def find_leanest(plan: Plan) -> PlannedVariant | None:
-    """The variant with the least needed memory; None if all are unknown."""
-    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    """The variant with the least needed memory among comparable ones; None if there are none."""
+    known = select_comparable(plan)
     return min(known, key=lambda variant: plan_cells.make_needed_cell(variant).value or 0.0, default=None)
 
 
 def find_fastest(plan: Plan) -> PlannedVariant | None:
-    """The variant with the shortest step; None if no time was predicted."""
-    known = [variant for variant in plan.variants if variant.step_s is not None]
+    """The variant with the shortest step among comparable ones; None if no time was predicted."""
+    known = [variant for variant in select_comparable(plan) if variant.step_s is not None]
     return min(known, key=lambda variant: plan_cells.make_step_time_cell(variant).value or 0.0, default=None)
 
 
 def build_headline(plan: Plan) -> str:
-    """Number of variants that fit, if a limit is given, and the one with the least memory."""
+    """The best offer of GPUs; else the number of variants that fit, if a limit is given, and the least memory."""
+    if plan.offers:
+        return plan_answer.describe_answer(plan)
+    if all(variant.needed_bytes is None for variant in plan.variants):
+        return "Memory needs are unknown."
     least = find_leanest(plan)
     if least is None:
-        return "Memory needs are unknown."
+        return _describe_fitting(plan).rstrip()
     if len(plan.variants) == 1:
         amount = plan_cells.make_needed_cell(least)
         return f"{least.name} {least.verdict or f'needs {amount.detail or amount.text}'}."
@@ -32,8 +47,9 @@ def build_headline(plan: Plan) -> str:
 
 def list_remarks(plan: Plan) -> Iterator[str]:
     """Remarks that qualify the headline."""
+    yield from plan_answer.list_consequences(plan)
     best = find_fastest(plan)
-    if best is not None:
+    if best is not None and not plan.offers:
         time = plan_cells.make_step_time_cell(best)
         bounds = f" ({time.detail})" if time.detail else ""
         lead = "Step time: " if len(plan.variants) == 1 else f"Fastest: {best.name}, "

@@ -47,7 +47,7 @@ def build_plane(plan: Plan, styles: dict[str, Style]) -> RooflinePlane:
 
     Baselines and the fastest other variant are shown at first."""
     others = tuple(variant for variant in plan.variants if not variant.is_baseline)
-    best = plan_headline.find_fastest(structs.replace(plan, variants=others))
+    best = plan_headline.find_fastest(structs.replace(plan, variants=others, limit_bytes=None))
     return RooflinePlane(
         tuple(
             RooflineSeries(

@@ -55,14 +55,21 @@ def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_headline_says_what_fits_and_what_needs_the_least() -> None:
-    assert list_figures(build_document(sample.realistic()).headline) == [
-        "2",
-        "3",
-        "1.00 GiB",
-        "652 MiB",
-        "1.12 GiB",
-        "-47.2 %",
-    ]
+    fitting = replace(sample.realistic(), limit_bytes=1200 * sample.MIB)
+    *known, unknown = fitting.variants
+    fits = (None, None, True)
+    variants = [replace(each, fits=fit, verdict="fits") for each, fit in zip(known, fits, strict=True)]
+    fitting = replace(fitting, variants=(*variants, unknown))
+    assert list_figures(build_document(fitting).headline) == ["1", "3", "1.17 GiB", "-47.2 %"]
+
+
+def test_no_variant_is_the_least_or_fastest_if_its_fit_is_unknown() -> None:
+    document = build_document(sample.realistic())
+    assert list_figures(document.headline) == ["2", "3", "1.00 GiB"]
+    assert [tile.title for tile in document.tiles] == ["Memory limit", "Variants"]
+
+
+def test_a_plan_without_a_limit_says_what_it_needs() -> None:
     assert build_document(sample.alone()).headline == "baseline needs 412 MiB."
     assert "unknown" in build_document(sample.nothing()).headline
 

@@ -1,0 +1,139 @@
+"""The answer of a plan for GPUs in one sentence, what it means for a run, and what to do next."""
+
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from perfkit.analysis.model.plan import GpuOffer, Plan
+from perfkit.core import units
+from perfkit.plan.rental.offers import find_fastest, find_fewest
+from perfkit.store.price import format_cost_unit
+
+_GIB = 2**30
+_DAY_S = 86400.0
+
+
+class NextStep(NamedTuple):
+    """A goal, the GPUs and techniques that reach it, and the command to run."""
+
+    goal: str
+    choice: str
+    command: str
+
+
+def describe_answer(plan: Plan) -> str:
+    """`8 x h100-sxm, amp+zero3: fits with 38 to 49 of 80 GiB, 1.45 s a step, 36 % MFU, 2.1 EUR per 1M tokens.`"""
+    best = plan.offers[0]
+    if best.needed is None:
+        return f"Memory needs are unknown: {best.reason}."
+    if best.fits is False:
+        closest = min((each for each in plan.offers if each.needed is not None), key=_get_excess)
+        verdict = next(
+            (each.verdict for each in plan.variants if _is_of(each.name, each.world_size, closest, plan)),
+            closest.verdict,
+        )
+        return f"Nothing fits. Closest: {name_offer(closest)}, {verdict}."
+    fits = "fits with" if best.fits else "may fit: needs"
+    parts = [f"{fits} {_format_span(best)}", *_list_figures(best)]
+    return f"{name_offer(best)}: {', '.join(parts)}."
+
+
+def name_offer(offer: GpuOffer) -> str:
+    """`8 x h100-sxm, amp+zero3`."""
+    return f"{offer.count} x {offer.device}, {offer.variant}"
+
+
+def list_consequences(plan: Plan) -> Iterator[str]:
+    """How many offers fit, the fewest GPUs, and the time and cost of the run that was asked for."""
+    fitting = [offer for offer in plan.offers if offer.fits]
+    if len(plan.offers) > 1:
+        may = sum(offer.fits is None and offer.needed is not None for offer in plan.offers)
+        yield f"{len(fitting)} of {len(plan.offers)} fit{f', {may} may fit' if may else ''}."
+    fewest = find_fewest(plan.offers)
+    if fewest is not None and len({offer.count for offer in plan.offers}) > 1:
+        cheapest = ""
+        if fitting[0].cost is not None:
+            cheapest = f" Cheapest per {fitting[0].unit.removesuffix('s')}: {name_offer(fitting[0])}."
+        yield f"Fewest GPUs that fit: {name_offer(fewest)}.{cheapest}"
+    if fitting and plan.run_units is not None and (seconds := compute_run_s(plan, fitting[0])) is not None:
+        cost = format_run_cost(plan, fitting[0])
+        yield f"A run of {plan.run_units:,.0f} {fitting[0].unit}: {format_run_s(seconds)}{cost and f', {cost}'}."
+
+
+def compute_run_s(plan: Plan, offer: GpuOffer) -> float | None:
+    """Seconds of the whole run; None if its length or the speed is unknown."""
+    speed = offer.units_per_s
+    return None if plan.run_units is None or speed is None else plan.run_units / speed
+
+
+def format_run_s(seconds: float) -> str:
+    """Hours, or days from two on."""
+    if seconds >= 2 * _DAY_S:
+        return f"{units.format_significant(seconds / _DAY_S)} days"
+    return f"{units.format_significant(seconds / 3600)} h"
+
+
+def format_run_cost(plan: Plan, offer: GpuOffer) -> str:
+    """The price of all GPUs for the whole run; empty if unknown."""
+    seconds = compute_run_s(plan, offer)
+    if seconds is None or offer.price is None:
+        return ""
+    return offer.price.format_amount(offer.count * offer.price.per_hour * seconds / 3600)
+
+
+def list_next_steps(plan: Plan) -> list[NextStep]:
+    """What to do: measure the cheapest, the fastest and the smallest offer, or find techniques that fit."""
+    if not plan.offers:
+        return []
+    best, label = plan.offers[0], shlex.quote(plan.workload.label)
+    if not best.fits:
+        gpus = f"--gpu {best.device}" + (f" --world-size {best.count}" if best.count > 1 else "")
+        return [NextStep("Find what fits", f"{best.count} x {best.device}", f"perfkit plan {label} {gpus} --search")]
+    named = [("cheapest" if best.cost is not None else "fastest", best)]
+    named += [("fastest", find_fastest(plan.offers)), ("fewest GPUs", find_fewest(plan.offers))]
+    goals: dict[str, list[str]] = {}
+    offers = {name_offer(offer): offer for _, offer in named if offer is not None}
+    for goal, offer in named:
+        if offer is not None:
+            goals.setdefault(name_offer(offer), []).append(goal)
+    steps = [
+        NextStep(f"Measure: {', '.join(dict.fromkeys(names))}", name, _format_bench(label, offers[name]))
+        for name, names in goals.items()
+    ]
+    if any(offer.price is None for offer in plan.offers):
+        unpriced = next(offer.device for offer in plan.offers if offer.price is None)
+        steps.append(NextStep("Compare costs", unpriced, f"--price {unpriced}=2.49EUR/h (your price)"))
+    return steps
+
+
+def _format_bench(label: str, offer: GpuOffer) -> str:
+    ranks = f" --world-size {offer.count}" if offer.count > 1 else ""
+    return f"perfkit bench -w {label} -t {offer.variant}{ranks}"
+
+
+def _is_of(name: str, world_size: int, offer: GpuOffer, plan: Plan) -> bool:
+    same = (name.partition("@")[0], world_size) == (offer.variant, offer.count)
+    return same and plan.device_name == offer.device
+
+
+def _get_excess(offer: GpuOffer) -> float:
+    return 0.0 if offer.needed is None else offer.needed.low - offer.limit_bytes
+
+
+def _format_span(offer: GpuOffer) -> str:
+    """`38 to 49 of 80 GiB`."""
+    assert offer.needed is not None
+    low, high = (
+        units.format_significant(bound / _GIB, 2 if offer.fits else 4)
+        for bound in (offer.needed.low, offer.needed.high)
+    )
+    return f"{low if low == high else f'{low} to {high}'} of {offer.limit_bytes / _GIB:.4g} GiB"
+
+
+def _list_figures(offer: GpuOffer) -> Iterator[str]:
+    if offer.step_s is not None:
+        yield f"{units.format_seconds(offer.step_s.value)} a step"
+    if offer.mfu is not None:
+        yield f"{units.format_percent(offer.mfu, 0)} MFU"
+    if offer.cost is not None and offer.price is not None:
+        yield f"{offer.price.format_amount(offer.cost)} per {format_cost_unit(offer.unit)}"

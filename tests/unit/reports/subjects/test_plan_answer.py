@@ -1,0 +1,72 @@
+"""The answer of a plan for GPUs: its sentence, its rows and its commands agree."""
+
+from msgspec.structs import replace
+
+from perfkit.analysis.model.plan import GpuOffer, Interval, Plan
+from perfkit.store.price import Price
+from perfkit_reports.subjects.plan.plan_answer import describe_answer, list_consequences, list_next_steps
+from perfkit_reports.subjects.plan.plan_document import build_document
+from tests.fixtures import sample_plans as sample
+from tests.fixtures.document_blocks import blocks, column
+from tests.fixtures.figures import list_figures
+
+GIB = 2**30
+
+
+def offer(device: str, count: int, seconds: float, fits: bool | None = True, per_hour: float | None = None) -> GpuOffer:
+    needed = Interval(value=41 * GIB, low=38 * GIB, high=44 * GIB)
+    price = None if per_hour is None else Price(per_hour=per_hour, currency="EUR")
+    made = GpuOffer(device=device, count=count, variant="amp", limit_bytes=80 * GIB, fits=fits, needed=needed, mfu=0.36,
+                    step_s=Interval(value=seconds, low=seconds, high=seconds), unit="tokens", price=price,
+                    units_per_step=4000.0 * count, verdict="over by 3 GiB")  # fmt: skip
+    return made if price is None else replace(made, cost=count * price.cost(made.units_per_s or 1.0, "tokens"))
+
+
+def plan(*offers: GpuOffer, run_units: float | None = None) -> Plan:
+    return replace(sample.ranks(), offers=offers, run_units=run_units)
+
+
+def test_the_sentence_recomputes_from_the_first_row() -> None:
+    asked = plan(offer("h100-sxm", 8, 1.45, per_hour=2.9), offer("h100-sxm", 4, 1.5, per_hour=2.9), run_units=8e9)
+    figures = ("8 x h100-sxm", "38 to 44 of 80 GiB", "1.45 s", "36 %", "0.292 EUR per 1M tokens")
+    assert [figure for figure in figures if figure not in describe_answer(asked)] == []
+    table = blocks(build_document(asked))["offers"]
+    assert column(table, "Cost per 1M tokens") == ["0.292 EUR", "0.302 EUR"]
+    assert column(table, "MFU") == ["36 %", "36 %"]
+    assert column(table, "Tokens/s") == ["22,069", "10,667"]
+    count, fewest, run = list_consequences(asked)
+    assert list_figures(count)[:2] == ["2", "2"]
+    assert "4 x h100-sxm" in fewest
+    assert "8 x h100-sxm" in fewest
+    assert "4.20 days, 2,336 EUR" in run  # 8e9 / 22,069 tokens a second, at 23.2 EUR an hour
+
+
+def test_the_table_of_what_to_do_has_a_command_for_each_goal() -> None:
+    asked = plan(offer("l40s", 1, 3.0, per_hour=0.9), offer("h100-sxm", 8, 1.0, per_hour=2.9))
+    commands = [step.command for step in list_next_steps(asked)]
+    assert commands == [
+        "perfkit bench -w gpt:size=small -t amp",
+        "perfkit bench -w gpt:size=small -t amp --world-size 8",
+    ]
+    assert build_document(asked).summary[-1].id == "next-steps"
+    (*_, price) = list_next_steps(plan(offer("l40s", 1, 3.0)))
+    assert price.command.startswith("--price l40s=")
+
+
+def test_what_may_fit_is_said_to() -> None:
+    answer = describe_answer(plan(offer("l40s", 2, 1.0, fits=None)))
+    assert "may fit" in answer
+    (step,) = list_next_steps(plan(offer("l40s", 2, 1.0, fits=None)))
+    assert step.command == "perfkit plan gpt:size=small --gpu l40s --world-size 2 --search"
+
+
+def test_where_nothing_fits_the_closest_is_named() -> None:
+    near, far = offer("l40s", 1, 1.0, fits=False), offer("t4", 1, 1.0, fits=False)
+    assert "1 x l40s" in describe_answer(plan(replace(far, limit_bytes=15 * GIB), replace(near, limit_bytes=30 * GIB)))
+    unknown = replace(near, fits=None, needed=None, reason="no fake kernel")
+    assert "no fake kernel" in describe_answer(plan(unknown))
+
+
+def test_a_plan_for_a_cpu_has_no_offers() -> None:
+    found = blocks(build_document(sample.alone()))
+    assert not {"offers", "next-steps"} & set(found)
