@@ -49,7 +49,9 @@ _OF_A_PLAN = (
 EXAMPLES = """\b
 Examples:
   perfkit plan --workload gpt:size=small --technique amp,ckpt,amp+ckpt
-  perfkit plan llama-3-8b --gpu h100-80g --world-size 8 --technique amp+zero3+ckpt      a public model by name
+  perfkit plan llama-3-8b --gpu h100,l40s --gpus 8 -t amp+zero3+ckpt --price h100=2.49/h --tokens 20B
+  perfkit plan qwen3-8b --gpu l40s --gpus 1..64 -t zero3+ckpt                 the fewest GPUs that fit, and the cheapest
+  perfkit plan gpt2 --gpu all -t amp --seq-lengths 256:0.7,1024:0.3           every GPU, for mixed lengths
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
   perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, or what would?

@@ -12,7 +12,7 @@ from perfkit.core.registry import BrokenPluginError, Registry
 from perfkit.core.spec import WorkloadSpec, parse_workload
 from perfkit.core.texts.import_messages import silence_import_messages
 from perfkit.devices.accelerator import is_cpu
-from perfkit.workloads.architectures import ARCHITECTURES, expand_architecture
+from perfkit.workloads.models.architectures import ARCHITECTURES, expand_architecture
 from perfkit.workloads.parameters import Parameters, explain_misfit
 from perfkit.workloads.user_workload import load_user_workload
 from perfkit.workloads.workload import Workload

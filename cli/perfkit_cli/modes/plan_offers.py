@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def plan_options(ctx: click.Context, options: dict[str, Any], console: "Console") -> "Plan":
     """The plan that options ask for."""
     from perfkit.measure.resolve_request import resolve_request
+    from perfkit.plan.plan_rental import RentalRequest, make_shared_planner
     from perfkit.plan.rental.gpu_names import resolve_gpus
     from perfkit.plan.rental.prices import load_prices
-    from perfkit.plan.rental.rent import RentalRequest, make_shared_planner
     from perfkit.plan.target.target import make_gpu_target
     from perfkit.plan.variants.mixed_lengths import mix_lengths
     from perfkit_cli.modes.planning import plan_rental, plan_request

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan
     from perfkit.measure.auto_params import FoundParams
     from perfkit.measure.run_events import Event
-    from perfkit.plan.rental.rent import RentalRequest
+    from perfkit.plan.plan_rental import RentalRequest
     from perfkit.plan.target.target import Target
     from perfkit.plan.variants.plan import PlanRun
     from perfkit.store.request import BenchRequest
@@ -35,10 +35,10 @@ def plan_rental(
     request: "BenchRequest", rental: "RentalRequest", console: "Console", plan: "PlanRun | None" = None
 ) -> "Plan":
     """The plan of the best of several GPUs and numbers of them, with all offers."""
-    from perfkit.plan.rental import rent
+    from perfkit.plan import plan_rental as rental_plan
 
     with console.status("planning") as status:
-        return rent.plan_rental(request, rental, get_command_line(), status.update, plan)
+        return rental_plan.plan_rental(request, rental, get_command_line(), status.update, plan)
 
 
 def plan_suite(folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec
-from perfkit.workloads.architectures import ARCHITECTURES, expand_architecture
+from perfkit.workloads.models.architectures import ARCHITECTURES, expand_architecture
 from perfkit.workloads.resnet import ResNetModel
 from perfkit.workloads.workload_table import describe_workloads, load_workload, resolve_workload
 

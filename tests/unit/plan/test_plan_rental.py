@@ -7,7 +7,7 @@ from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, S
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec, format_variant_label, parse_variants
 from perfkit.measure.schedule import ScheduledRun
-from perfkit.plan.rental.rent import RentalRequest, join_variants, plan_rental
+from perfkit.plan.plan_rental import RentalRequest, join_variants, plan_rental
 from perfkit.plan.target.target import Target, parse_target
 from perfkit.plan.variants.verdict import judge_fit
 from perfkit.store.price import Price

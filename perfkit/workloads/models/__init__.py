@@ -1,0 +1,1 @@
+"""Public models by name."""
