@@ -89,7 +89,7 @@ def list_next_steps(plan: Plan) -> list[NextStep]:
     if not best.fits:
         gpus = f"--gpu {best.device}" + (f" --world-size {best.count}" if best.count > 1 else "")
         return [NextStep("Find what fits", f"{best.count} x {best.device}", f"perfkit plan {label} {gpus} --search")]
-    named = [("cheapest" if best.cost is not None else "fastest", best)]
+    named: list[tuple[str, GpuOffer | None]] = [("cheapest" if best.cost is not None else "fastest", best)]
     named += [("fastest", find_fastest(plan.offers)), ("fewest GPUs", find_fewest(plan.offers))]
     goals: dict[str, list[str]] = {}
     offers = {name_offer(offer): offer for _, offer in named if offer is not None}
