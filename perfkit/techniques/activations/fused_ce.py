@@ -32,8 +32,8 @@ class FusedCe(Technique):
       torch.
     - `liger`: Liger's Triton kernels, on GPUs.
 
-    The workload says where its output layer is (`linear_loss`), as `gpt` does. Skipped where a batch has no more
-    tokens than the model is wide. With `amp` the loss itself is rounded to 16 bits.
+    The workload says where its output layer is (`linear_loss`), as `gpt` and causal models of `hf` do. Skipped where a
+    batch has no more tokens than the model is wide. With `amp` the loss itself is rounded to 16 bits.
     """
 
     name: ClassVar[str] = "fused_ce"
