@@ -48,7 +48,7 @@ def _fuse_head(model: Any, head: nn.Linear, loss: LinearLoss) -> Iterator[list[t
         return losses[-1]
 
     own_loss = model.loss_function
-    head.forward = pass_features  # type: ignore[method-assign]
+    head.forward = pass_features  # type: ignore[method-assign, assignment]
     model.loss_function = compute_loss
     try:
         yield losses

@@ -28,7 +28,7 @@ class PlannedLinear4bit(nn.Linear):
         """The product with the unpacked weight, which is not kept for backward."""
         bias = None if self.bias is None else self.bias.to(input.dtype)
         shape = (self.out_features, self.in_features)
-        product: torch.Tensor = _PackedProduct.apply(input, self.weight, bias, shape)
+        product: torch.Tensor = _PackedProduct.apply(input, self.weight, bias, shape)  # type: ignore[no-untyped-call]
         return product
 
 

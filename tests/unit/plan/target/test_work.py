@@ -6,7 +6,16 @@ import torch
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.cost.formula_table import cost_op
 from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings
-from perfkit.plan.target.work import SMALL, UNALIGNED, VOLUMES, LeastTime, Work, compute_least_time, get_op_class, make_work
+from perfkit.plan.target.work import (
+    SMALL,
+    UNALIGNED,
+    VOLUMES,
+    LeastTime,
+    Work,
+    compute_least_time,
+    get_op_class,
+    make_work,
+)
 from tests.fixtures.plan_roofs import roofs
 
 
