@@ -5,18 +5,16 @@ from typing import ClassVar
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.core.record import Claim, Relation
 from perfkit.techniques.adapters.adapters import Adapters, find_adaptable_layers
 from perfkit.techniques.adapters.lora import Lora
-from perfkit.techniques.adapters.planned_4bit import PlannedLinear4bit
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanSupport, Purpose
+from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Purpose
 
 
 class Qlora(Lora):
@@ -44,9 +42,7 @@ class Qlora(Lora):
         return None if find_spec("peft") else str(make_missing_package_error("peft", "peft"))
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(
-            reason="planned with layers of the size of bitsandbytes'; unpacking a weight counts as a copy"
-        )
+        return PlanSupport(PlanMode.NOT, "bitsandbytes rounds weights with data, which a plan lacks")
 
     def apply(self, state: TrainState) -> TrainState:
         from transformers.pytorch_utils import Conv1D
@@ -56,7 +52,7 @@ class Qlora(Lora):
             if isinstance(layer, Conv1D):
                 raise UnavailableError(f"{name} is a Conv1D of Transformers, which bitsandbytes does not quantize")
             state.model.set_submodule(name, _quantize_layer(layer, state.device))
-            _drop_weights(layer)
+            layer.to("meta")  # of which the shapes are needed
         Adapters(state, layers, self.rank, self.alpha)
         state.facts["weights_in_4_bits"] = float(sum(layer.weight.numel() for layer in layers.values()))
         return state
@@ -68,17 +64,8 @@ class Qlora(Lora):
         return (*super().claims(state), half_a_byte)
 
 
-def _drop_weights(layer: nn.Linear) -> None:
-    """Leave the shapes of a layer's parameters, which are needed."""
-    for name, parameter in layer.named_parameters(recurse=False):
-        shape = torch.empty_like(parameter, device="meta")
-        layer.register_parameter(name, nn.Parameter(shape, requires_grad=parameter.requires_grad))
-
-
 def _quantize_layer(layer: nn.Linear, device: torch.device) -> nn.Module:
-    """The same layer with its weight rounded; in a plan, with a weight of that size."""
-    if isinstance(layer.weight, FakeTensor):
-        return PlannedLinear4bit(layer)
+    """The same layer with its weight rounded."""
     from bitsandbytes.nn import Linear4bit
 
     rounded: nn.Module = Linear4bit(
