@@ -16,7 +16,7 @@ from perfkit.techniques.base.technique import (
     explain_inability,
     explain_refusal,
 )
-from perfkit.techniques.dtypes import explain_dtype_refusal
+from perfkit.techniques.dtypes import explain_dtype_refusal, find_step_dtype
 from perfkit.techniques.parallel.ddp import Ddp
 
 
@@ -43,6 +43,7 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> AppliedTech
     reason = explain_dtype_refusal(techniques, state.acts_on.type, state.compute_dtype)
     if reason:
         raise UnavailableError(reason, id="skip.dtype")
+    state.step_dtype = find_step_dtype(techniques, state.compute_dtype)
     state.mesh = build_mesh(techniques, state.world, state.device)
     if len(state.batches_of_ranks) > 1:
         check_joined(state.workload)

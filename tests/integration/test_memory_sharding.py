@@ -1,11 +1,14 @@
 """What the account says of runs on two ranks, against what data parallelism and ZeRO hold in theory."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.core.allocations import Ints
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.workloads.gpt import Gpt
 from tests.fixtures.memory_oracles.gpt_memory import FP32, Training, standing
 from tests.fixtures.memory_oracles.memory_runs import accounts, over_time, run_memory
@@ -16,6 +19,7 @@ SHAPE = Gpt(batch_size=1).resolve_shape()
 SEQ_LEN = 32
 TECHNIQUES = {"ddp": "baseline@2", "zero1": "zero1@2", "zero2": "zero2@2", "zero3": "zero3@2"}
 SHARDED = ("zero2", "zero3")
+CAST = "zero3:param_dtype=bf16"
 SCALARS = 256  # bytes: losses, counters, divisors of a few bytes each, which no closed form counts
 
 Series = dict[tuple[str, int], dict[str, Ints]]
@@ -28,13 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path) -> dict[str, MemoryAccount]:
-    return accounts(run_memory(f"gpt:batch_size=1:seq_len={SEQ_LEN}", "zero1,zero2,zero3", folder, threads=1))
+    variants = ",".join(("zero1", "zero2", "zero3", CAST))
+    return accounts(run_memory(f"gpt:batch_size=1:seq_len={SEQ_LEN}", variants, folder, threads=1))
 
 
 @pytest.fixture(scope="module")
 def series(folder: Path, found: dict[str, MemoryAccount]) -> Series:
     """By technique and rank."""
-    assert found.keys() == set(TECHNIQUES.values())
+    assert found.keys() == {*TECHNIQUES.values(), f"{CAST}@2"}
     return {(name, rank): over_time(folder, TECHNIQUES[name], rank) for name in TECHNIQUES for rank in range(RANKS)}
 
 
@@ -85,3 +90,13 @@ def test_peaks_of_shards_are_exact(series: Series, technique: str, rank: int) ->
 def test_every_step_has_the_same_peak(found: dict[str, MemoryAccount], technique: str) -> None:
     peaks = found[TECHNIQUES[technique]].step_peaks
     assert max(peaks) - min(peaks) <= SCALARS
+
+
+def test_a_plan_has_the_peak_of_cast_shards(found: dict[str, MemoryAccount]) -> None:
+    (techniques,) = parse_variants(CAST)
+    workload = WorkloadSpec(name="gpt", params={"batch_size": 1, "seq_len": SEQ_LEN})
+    rehearsed = rehearse_step(RunSpec(workload=workload, techniques=techniques, launch=LaunchSpec(world_size=RANKS)))
+    held = sum(size for _, size in rehearsed.before)
+    planned = max(accumulate((size for _, size in rehearsed.step), initial=held))
+    assert planned == pytest.approx(found[f"{CAST}@2"].peak_bytes, abs=SCALARS)
+    assert planned < 0.9 * found["zero3@2"].peak_bytes

@@ -11,7 +11,7 @@ from perfkit.techniques.base.technique import Technique
 def list_savings(ranks: int) -> list[MemorySaving]:
     """The savings on so many ranks, cheapest first; another package's broken technique is left out."""
     kinds = _load_techniques()
-    savings = [kind.planning.saving for kind in kinds if kind.planning.saving and kind.min_world_size <= ranks]
+    savings = [saving for kind in kinds if kind.min_world_size <= ranks for saving in kind.planning.savings]
     return sorted(savings, key=lambda saving: saving.price)
 
 

@@ -73,10 +73,12 @@ class Ckpt(Technique):
     planning: ClassVar[Planning] = Planning(
         ESTIMATED,
         Counted.ALL,
-        MemorySaving(
-            MemoryPrice.RECOMPUTATION,
-            tried=("ckpt:mode=selective", "ckpt:every=sqrt", "ckpt"),
-            searched=("ckpt:mode=selective", "ckpt"),
+        (
+            MemorySaving(
+                MemoryPrice.RECOMPUTATION,
+                tried=("ckpt:mode=selective", "ckpt:every=sqrt", "ckpt"),
+                searched=("ckpt:mode=selective", "ckpt"),
+            ),
         ),
     )
     requirements: ClassVar[tuple[Requirement, ...]] = (

@@ -85,7 +85,7 @@ class Flash(Technique):
     advice: ClassVar[tuple[str, ...]] = ("attention.unfused", "memory.attention_scores")
     saves_activations: ClassVar[bool] = True
     planning: ClassVar[Planning] = Planning(
-        ESTIMATED, Counted.ALL, MemorySaving(MemoryPrice.NOTHING, tried=("flash",), searched=("flash",))
+        ESTIMATED, Counted.ALL, (MemorySaving(MemoryPrice.NOTHING, tried=("flash",), searched=("flash",)),)
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         Conflict(
@@ -133,11 +133,10 @@ class Flash(Technique):
             raise UnavailableError(
                 f"the workload {state.workload.name} has no attention to switch: it gives no use_sdpa"
             )
-        failure = _probe_backend(self.backend, state.device, _DTYPES.get(state.compute_dtype, torch.float32))
+        dtype = state.step_dtype or state.compute_dtype
+        failure = _probe_backend(self.backend, state.device, _DTYPES.get(dtype, torch.float32))
         if failure is not None:
-            raise UnavailableError(
-                f"the {self.backend} attention backend does not run here in {state.compute_dtype}: {failure}"
-            )
+            raise UnavailableError(f"the {self.backend} attention backend does not run here in {dtype}: {failure}")
         state.workload.use_sdpa(state.model)
         if self.backend in _BACKENDS:
             with BackendProbe(_BACKENDS[self.backend]) as attempts, self._make_attention_context(state.device):
@@ -223,12 +222,19 @@ def _run_forward(state: TrainState, keeping: AbstractContextManager[object] | No
 
     Nothing is kept for backward: the unmodified model's activations may not fit. `keeping` is another way to that.
     """
-    with draw_trial_microbatch(state) as batch:
+    with draw_trial_microbatch(state) as batch, _autocast_to_step(state):
         if state.workload.step is not None:
             run_trial_step(state, batch)
             return
         with keeping or discard_saved_tensors(), state.enter_forward_contexts():
             call_loss(state.workload, state.model, batch)
+
+
+def _autocast_to_step(state: TrainState) -> AbstractContextManager[object]:
+    """Autocast to the dtype of the step where sharding, which casts parameters, is still to be applied."""
+    if state.step_dtype in ("", state.compute_dtype) or state.step_dtype not in _DTYPES:
+        return nullcontext()
+    return torch.autocast(state.device.type, dtype=_DTYPES[state.step_dtype])
 
 
 def _probe_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:

@@ -49,7 +49,7 @@ class FusedCe(Technique):
     purpose_place: ClassVar[int] = 1
     parity_rule: ClassVar[ParityRule] = LOSSLESS
     planning: ClassVar[Planning] = Planning(
-        ESTIMATED, Counted.ALL, MemorySaving(MemoryPrice.RECOMPUTATION, tried=("fused_ce",))
+        ESTIMATED, Counted.ALL, (MemorySaving(MemoryPrice.RECOMPUTATION, tried=("fused_ce",)),)
     )
 
     backend: Literal["torch", "liger"] = "torch"

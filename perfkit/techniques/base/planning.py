@@ -68,11 +68,11 @@ class Planning(NamedTuple):
         time_effect: why its effect on the time of a recorded step is unknown or none; `ESTIMATED` where
             `perfkit.plan.advise.targets` has an estimate.
         counted: the formulas that hold with it.
-        saving: the variants by which plans save memory; None where they try none.
+        savings: the variants by which plans save memory, each at a price.
         zero_stage: its stage of ZeRO in these formulas.
     """
 
     time_effect: UnknownEffect | NoEffect | None = UNKNOWN_EFFECT
     counted: Counted = Counted.NOTHING
-    saving: MemorySaving | None = None
+    savings: tuple[MemorySaving, ...] = ()
     zero_stage: int = 0

@@ -73,6 +73,7 @@ class TrainState:
         gradients_reduced: a technique already averages gradients over ranks, so no plain DDP is added.
         no_sync: entered around every microbatch but the last of a step, to skip gradient reduction.
         compute_dtype: dtype of matmul operands ("fp32", "tf32", "bf16", "fp16"); MFU refers to its peak.
+        step_dtype: the same with all techniques, also those still to be applied; empty before any is.
         left_out_flops: FLOPs of the unmodified model's forward and backward of a batch that techniques removed.
         counters: facts that a technique counts while it acts (for instance `bytes_to_disk`), merged into the record's
             facts.
@@ -119,6 +120,7 @@ class TrainState:
     gradients_reduced: bool = False
     no_sync: Callable[[], AbstractContextManager[object]] | None = None
     compute_dtype: str = "fp32"
+    step_dtype: str = ""
     left_out_flops: float = 0.0
     counters: dict[str, float] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)

@@ -37,7 +37,7 @@ class Accum(Technique):
     planning: ClassVar[Planning] = Planning(
         UnknownEffect("the same work in smaller parts takes longer; no time saved"),
         Counted.ALL,
-        MemorySaving(MemoryPrice.MICROBATCHES, tried=("accum",)),
+        (MemorySaving(MemoryPrice.MICROBATCHES, tried=("accum",)),),
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         Conflict("optim_in_backward", "parameters would be updated after every microbatch"),

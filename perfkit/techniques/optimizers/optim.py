@@ -82,7 +82,7 @@ class Optim(Technique):
     planning: ClassVar[Planning] = Planning(
         ESTIMATED,
         Counted.ACTIVATIONS,
-        MemorySaving(MemoryPrice.ROUNDED_STATE, tried=("optim:use=adamw8bit", "optim:use=adafactor")),
+        (MemorySaving(MemoryPrice.ROUNDED_STATE, tried=("optim:use=adamw8bit", "optim:use=adafactor")),),
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         *(

@@ -39,7 +39,7 @@ class OptimInBackward(Technique):
     planning: ClassVar[Planning] = Planning(
         UnknownEffect("gain from reading gradients sooner"),
         Counted.ACTIVATIONS,
-        MemorySaving(MemoryPrice.NOTHING, tried=("optim_in_backward",), searched=("optim_in_backward",)),
+        (MemorySaving(MemoryPrice.NOTHING, tried=("optim_in_backward",), searched=("optim_in_backward",)),),
     )
 
     def apply(self, state: TrainState) -> TrainState:

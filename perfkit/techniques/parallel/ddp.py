@@ -189,7 +189,8 @@ class Ddp(Technique):
             raise UnavailableError(
                 f"{format_technique(self)}: FSDP2 averages gradients of split layers, and has no such options"
             )
-        wrap_blocks(state, partial(replicate_with_fsdp, mesh=state.mesh.get_submesh("dp")))
+        replicate = partial(replicate_with_fsdp, mesh=state.mesh.get_submesh("dp"))
+        wrap_blocks(state, replicate, replicate)
         return state
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:

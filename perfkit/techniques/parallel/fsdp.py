@@ -9,12 +9,15 @@ from torch.distributed.fsdp import FSDPModule
 from perfkit.techniques.base.state import TrainState
 
 
-def wrap_blocks(state: TrainState, one: Callable[[nn.Module], object]) -> None:
-    """Wrap every block in place by `one`, then the rest of each model; the wrappers average gradients."""
+def wrap_blocks(
+    state: TrainState, wrap_block: Callable[[nn.Module], object], wrap_model: Callable[[nn.Module], object]
+) -> None:
+    """Wrap every block in place, then the rest of each model; the wrappers average gradients."""
     roots = tuple(state.models.values())
-    for module in (*state.blocks, *roots):
-        one(module)
+    for block in state.blocks:
+        wrap_block(block)
     for root in roots:
+        wrap_model(root)
         _patch_zero_grad(root)
 
     def sync(on: bool) -> None:

@@ -6,9 +6,11 @@ import msgspec
 from torch.distributed.device_mesh import DeviceMesh
 
 from perfkit.core.record import Claim, Relation
+from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import PlanSupport, Purpose, RankRequirement
+from perfkit.techniques.parallel.mixed_precision import make_precision_conflicts
 from perfkit.techniques.parallel.zero23 import FullyShard
 
 
@@ -31,6 +33,7 @@ class Hsdp(FullyShard):
         "https://arxiv.org/abs/2304.11277"
     )
     min_world_size: ClassVar[int] = 4
+    conflicts: ClassVar[tuple[Conflict, ...]] = make_precision_conflicts()
     _reshard: ClassVar[bool] = True
     _along: ClassVar[str] = "shard"
 

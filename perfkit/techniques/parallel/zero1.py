@@ -56,7 +56,7 @@ class Zero1(Technique):
     planning: ClassVar[Planning] = Planning(
         OF_COLLECTIVES,
         Counted.ALL,
-        MemorySaving(MemoryPrice.SHARDS, tried=("zero1",), searched=("zero1",)),
+        (MemorySaving(MemoryPrice.SHARDS, tried=("zero1",), searched=("zero1",)),),
         zero_stage=1,
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (

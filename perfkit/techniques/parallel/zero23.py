@@ -7,8 +7,9 @@ and keeps them from forward to backward, `zero3` frees them after each block's f
 import math
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+import msgspec
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -16,6 +17,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
+from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.conflict import OTHER_STAGE, Conflict, make_conflicts
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
@@ -31,9 +33,21 @@ from perfkit.techniques.parallel.deepspeed_zero import (
     shard_with_deepspeed,
 )
 from perfkit.techniques.parallel.fsdp import wrap_blocks
+from perfkit.techniques.parallel.mixed_precision import (
+    ParamDtype,
+    ReduceDtype,
+    check_parameters,
+    count_item_bytes,
+    make_parity,
+    make_policies,
+    make_precision_conflicts,
+)
 from perfkit.techniques.parallel.zero1 import SLACK, ZERO
 
 _NO_HOST = "offload=cpu needs a device with its own memory; a CPU's parameters are in host memory already"
+_FP32_BYTES = 4
+# Of bytes that are known exactly; half of it separates fp32 from 16 bits. Others may use the same collectives.
+_OTHER_MESSAGES = 1.1
 _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 
 
@@ -46,6 +60,11 @@ class FullyShard(Technique):
 
     `engine=deepspeed` is DeepSpeed's stages 2 and 3, which gather and free by their own limits; each rank also keeps a
     copy of its slice of the parameters. `docs/distributed.md` says what DeepSpeed needs.
+
+    **Mixed precision.** `param_dtype=bf16` gathers parameters in bf16 and computes in it (`MixedPrecisionPolicy`).
+    Shards, gradients and optimizer state stay fp32, and the model's outputs are fp32 again. Gathers take half the
+    bytes, and bf16 weights are freed with their block; with `amp`, autocast keeps a bf16 copy of every weight on every
+    rank until the forward pass ends. `reduce_dtype=bf16` reduces gradients in bf16; default: the dtype of the shards.
     """
 
     stage: ClassVar[Stage] = Stage.SHARD
@@ -62,6 +81,14 @@ class FullyShard(Technique):
     _along: ClassVar[str] = "dp"  # the dimension of ranks that share parameters
 
     offload: Literal["none", "cpu"] = "none"
+    param_dtype: (
+        Annotated[ParamDtype, msgspec.Meta(description="dtype of gathered parameters and of matmuls; default fp32")]
+        | None
+    ) = None
+    reduce_dtype: (
+        Annotated[ReduceDtype, msgspec.Meta(description="dtype of reduced gradients; default that of the shards")]
+        | None
+    ) = None
 
     @property
     def _offloads(self) -> bool:
@@ -77,8 +104,16 @@ class FullyShard(Technique):
             PlanMode.NOT, "FSDP2 recognizes offloaded shards by their device, and a plan's are all on a CPU"
         )
 
+    def computes_in(self, dtype: str) -> str:
+        return self.param_dtype or dtype
+
+    def parity(self) -> ParityRule:
+        return make_parity(self.param_dtype, self.reduce_dtype)
+
     def apply(self, state: TrainState) -> TrainState:
+        check_parameters(self.name, self.param_dtype, state)
         policy = CPUOffloadPolicy(pin_memory=True) if self._offloads else OffloadPolicy()
+        precision = make_policies(self.param_dtype, self.reduce_dtype)
         state.facts["unsharded_parameter_bytes"] = float(sum(map(get_split_bytes, state.model.parameters())))
         one = partial(
             fully_shard,
@@ -87,7 +122,8 @@ class FullyShard(Technique):
             offload_policy=policy,
             ignored_params=set(state.dealt_parameters),
         )
-        wrap_blocks(state, one)
+        wrap_blocks(state, partial(one, mp_policy=precision.block), partial(one, mp_policy=precision.model))
+        state.compute_dtype = self.computes_in(state.compute_dtype)
         return state
 
     def _make_mesh(self, state: TrainState) -> DeviceMesh:
@@ -117,7 +153,28 @@ class FullyShard(Technique):
         else:
             statement = "parameter shards are in CPU memory"
             claims.append(self._make_claim(statement, "parameter_bytes", Relation.AT_MOST, 0.0))
-        return tuple(claims)
+        return (*claims, *self._make_precision_claims(state))
+
+    def _make_precision_claims(self, state: TrainState) -> Iterator[Claim]:
+        """Make claims on dtypes; those on bytes that are sent are upper bounds, as others are lower bounds."""
+        most = partial(self._make_claim, relation=Relation.AT_MOST)
+        by_call = state.workload.step is None and state.mesh.size("tp") == 1
+        if self.param_dtype is not None:
+            share = f"matmul_flops_share:{self.param_dtype}"
+            if "fp8" not in state.applied:
+                yield self._make_claim(f"matmuls have {self.param_dtype} operands", share, Relation.AT_LEAST, 0.9)
+            if by_call:
+                gathered = _OTHER_MESSAGES * self._count_gathered_bytes(state)
+                yield most(
+                    f"parameters are gathered in {self.param_dtype}", "collective_bytes:all-gather", value=gathered
+                )
+            if not self._offloads:
+                sliced = [each for each in state.model.parameters() if each not in state.dealt_parameters]
+                fp32 = float(sum(_FP32_BYTES * get_local_part(each).numel() for each in sliced))
+                yield self._make_claim("parameter shards are fp32", "parameter_bytes", Relation.AT_LEAST, fp32)
+        if self.reduce_dtype == "bf16" and by_call:
+            reduced = _OTHER_MESSAGES * self._count_reduced_bytes(state)
+            yield most("gradients are reduced in bf16", "collective_bytes:reduce-scatter", value=reduced)
 
     def _make_call_claims(self, state: TrainState) -> Iterator[Claim]:
         """Make claims on calls, block by block."""
@@ -145,7 +202,7 @@ class FullyShard(Technique):
         ranks = self._count_slices(state)
         elsewhere = {*state.dealt_parameters, *state.unreached_parameters}
         trained = [p for p in state.model.parameters() if p.requires_grad and p not in elsewhere]
-        return float(ranks * sum(count_slice_bytes(parameter, ranks) for parameter in trained))
+        return float(ranks * sum(self._count_reduced_slice_bytes(parameter, ranks) for parameter in trained))
 
     def _count_gathered_bytes(self, state: TrainState) -> float:
         """Count the bytes gathered in a step: all for forward, and where blocks free them, again for backward those
@@ -160,17 +217,22 @@ class FullyShard(Technique):
         for group in groups:
             passes = 2 if self._reshard and any(parameter.requires_grad for parameter in group) else 1
             sliced = [parameter for parameter in group if parameter not in state.dealt_parameters]
-            total += passes * ranks * sum(count_slice_bytes(parameter, ranks) for parameter in sliced)
+            total += passes * ranks * sum(self._count_gathered_slice_bytes(parameter, ranks) for parameter in sliced)
         return float(state.accumulation * state.microbatches * total)
+
+    def _count_gathered_slice_bytes(self, parameter: torch.Tensor, ranks: int) -> int:
+        return count_slice_bytes(parameter, ranks, count_item_bytes(self.param_dtype))
+
+    def _count_reduced_slice_bytes(self, parameter: torch.Tensor, ranks: int) -> int:
+        return count_slice_bytes(parameter, ranks, count_item_bytes(self.reduce_dtype))
 
     def _make_traffic_claims(self, state: TrainState, ranks: int) -> Iterator[Claim]:
         """Make claims on the bytes sent per microbatch; split layers call the same ops over other ranks."""
         parameters = list(state.model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         times = state.accumulation * state.microbatches * (2 if self._reshard else 1)
-        reduced, gathered = (
-            float(ranks * sum(count_slice_bytes(p, ranks) for p in of)) for of in (trained, parameters)
-        )
+        reduced = float(ranks * sum(self._count_reduced_slice_bytes(each, ranks) for each in trained))
+        gathered = float(ranks * sum(self._count_gathered_slice_bytes(each, ranks) for each in parameters))
         twice = "for forward and again for backward" if self._reshard else "once for forward and backward"
         fact = f"collective_bytes:{{}}:{self._along}"
         yield self._make_claim(
@@ -189,6 +251,10 @@ class _Zero(FullyShard):
     # Without a docstring: the page of each is what FullyShard says.
 
     engine: Engine = "torch"
+
+    def __post_init__(self) -> None:
+        if self.engine == "deepspeed" and (self.param_dtype is not None or self.reduce_dtype is not None):
+            raise ValueError("param_dtype and reduce_dtype are of FSDP2; use engine=torch")
 
     def package(self) -> Package | None:
         return get_package(self.engine)
@@ -225,14 +291,20 @@ class Zero2(_Zero):
     planning: ClassVar[Planning] = Planning(
         OF_COLLECTIVES,
         Counted.ALL,
-        MemorySaving(MemoryPrice.SHARDS, tried=("zero2",), searched=("zero2",)),
+        (
+            MemorySaving(MemoryPrice.SHARDS, tried=("zero2",), searched=("zero2",)),
+            MemorySaving(
+                MemoryPrice.ROUNDED_OPERANDS, tried=("zero2:param_dtype=bf16",), searched=("zero2:param_dtype=bf16",)
+            ),
+        ),
         zero_stage=2,
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         *make_conflicts(("zero3", "hsdp"), OTHER_STAGE),
         *make_deepspeed_conflicts(),
+        *make_precision_conflicts(),
     )
-    examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:engine=deepspeed")
+    examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:param_dtype=bf16", "zero2:engine=deepspeed")
     _reshard: ClassVar[bool] = False
 
 
@@ -242,15 +314,24 @@ class Zero3(_Zero):
     when: ClassVar[str] = "when even the parameters do not fit in one device's memory"
     costs: ClassVar[str] = "two gathers of the parameters per step, block by block: 1.5 times the traffic of ddp"
     purpose: ClassVar[Purpose] = Purpose.RANKS
-    advice: ClassVar[tuple[str, ...]] = ("memory.parameters", "memory.unsharded_parameters")
+    advice: ClassVar[tuple[str, ...]] = ("memory.parameters", "memory.unsharded_parameters", "memory.autocast_copies")
     planning: ClassVar[Planning] = Planning(
         OF_COLLECTIVES,
         Counted.ALL,
-        MemorySaving(MemoryPrice.SHARDS, tried=("zero3",), searched=("zero3",)),
+        (
+            MemorySaving(MemoryPrice.SHARDS, tried=("zero3",), searched=("zero3",)),
+            MemorySaving(
+                MemoryPrice.ROUNDED_OPERANDS, tried=("zero3:param_dtype=bf16",), searched=("zero3:param_dtype=bf16",)
+            ),
+        ),
         zero_stage=3,
     )
-    conflicts: ClassVar[tuple[Conflict, ...]] = (Conflict("hsdp", OTHER_STAGE), *make_deepspeed_conflicts())
-    examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:engine=deepspeed")
+    conflicts: ClassVar[tuple[Conflict, ...]] = (
+        Conflict("hsdp", OTHER_STAGE),
+        *make_deepspeed_conflicts(),
+        *make_precision_conflicts(),
+    )
+    examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:param_dtype=bf16", "zero3:engine=deepspeed")
     _reshard: ClassVar[bool] = True
 
 
@@ -265,7 +346,10 @@ def compute_largest_slice(model: nn.Module, ranks: int, whole: frozenset[nn.Para
     return (kept + sum(count_slice_bytes(each, ranks) for each in sliced)) / (kept + sum(map(get_split_bytes, sliced)))
 
 
-def count_slice_bytes(parameter: torch.Tensor, ranks: int) -> int:
-    """The bytes of the largest slice of a parameter."""
+def count_slice_bytes(parameter: torch.Tensor, ranks: int, item_bytes: int | None = None) -> int:
+    """The bytes of the largest slice of a parameter, with `item_bytes` for each number in place of its own."""
     rows = next(iter(get_split_shape(parameter)), 1)
-    return math.ceil(rows / ranks) * (get_split_bytes(parameter) // rows)
+    size = get_split_bytes(parameter) // rows
+    if item_bytes is not None:
+        size = size // parameter.itemsize * item_bytes
+    return math.ceil(rows / ranks) * size

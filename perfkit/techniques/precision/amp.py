@@ -103,7 +103,7 @@ class Amp(Technique):
     advice: ClassVar[tuple[str, ...]] = ("gemm.fp32", "memory.activations")
     saves_activations: ClassVar[bool] = True
     planning: ClassVar[Planning] = Planning(
-        ESTIMATED, Counted.ALL, MemorySaving(MemoryPrice.ROUNDED_OPERANDS, tried=("amp",), searched=("amp",))
+        ESTIMATED, Counted.ALL, (MemorySaving(MemoryPrice.ROUNDED_OPERANDS, tried=("amp",), searched=("amp",)),)
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         Conflict("bf16", "with bf16 parameters, autocast has nothing to cast"),

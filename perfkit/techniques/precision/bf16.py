@@ -47,7 +47,7 @@ class Bf16(Technique):
     purpose: ClassVar[Purpose] = Purpose.PRECISION
     purpose_place: ClassVar[int] = 1
     planning: ClassVar[Planning] = Planning(
-        ESTIMATED, Counted.ACTIVATIONS, MemorySaving(MemoryPrice.ROUNDED_STATE, tried=("bf16",), searched=("bf16",))
+        ESTIMATED, Counted.ACTIVATIONS, (MemorySaving(MemoryPrice.ROUNDED_STATE, tried=("bf16",), searched=("bf16",)),)
     )
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         Conflict("tf32", NO_FP32_PRODUCTS),

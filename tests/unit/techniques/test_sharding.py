@@ -9,19 +9,24 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import MixedPrecisionPolicy
 
-from perfkit.core.errors import UnavailableError
-from perfkit.core.spec import convert_params, parse_technique
+from perfkit.core.errors import UnavailableError, UsageError
+from perfkit.core.spec import WorkloadSpec, convert_params, parse_technique, parse_variants
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
 from perfkit.techniques.base.own_step import run_step
 from perfkit.techniques.base.state import TrainState, World
+from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.parallel.ddp import Ddp, count_fewest_buckets
 from perfkit.techniques.parallel.gradient_hooks import POWERSGD_STARTS, count_low_rank_bytes
 from perfkit.techniques.parallel.local_sgd import LocalSgd
+from perfkit.techniques.parallel.mixed_precision import Policies
 from perfkit.techniques.parallel.zero1 import compute_largest_share
 from perfkit.techniques.parallel.zero23 import Zero3, compute_largest_slice
+from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
+from tests.unit.techniques.planned_bytes import planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of
 from tests.unit.techniques.ranks import trained as trained_for
 from tests.unit.techniques.tiny import (
@@ -39,6 +44,15 @@ pytestmark = pytest.mark.slow
 LOW_RANK, LARGEST, IN_8_BITS = "ddp:hook=powersgd", "ddp:hook=topk:share=0.25", "ddp:hook=quantized"
 RELAXED = ("local_sgd", "local_sgd:period=3:warmup=2", "amp:dtype=fp16+local_sgd", "ssp:staleness=2")
 APPROXIMATED = (LOW_RANK, LARGEST, IN_8_BITS)  # other gradients, and so other losses
+
+# Of parameters as they are gathered, and of gradients as they are reduced.
+PRECISION = {
+    "zero2:param_dtype=bf16": (2, 4),
+    "zero3:param_dtype=bf16:reduce_dtype=fp32": (2, 4),
+    "zero3:param_dtype=bf16:reduce_dtype=bf16": (2, 2),
+    "zero3:reduce_dtype=bf16": (4, 2),
+    "flash+ckpt+zero3:param_dtype=bf16": (2, 4),
+}
 
 trained = partial(trained_for, steps=4)  # cycles of the relaxed ones
 
@@ -59,6 +73,7 @@ VARIANTS = [
     "amp:dtype=fp16+zero1",
     "amp:dtype=fp16+zero3",
     "amp+flash+ckpt+zero3",
+    *PRECISION,
     "offload:to=disk",
     "offload:what=parameters:to=disk",
     "zero1+offload:what=optimizer:to=disk",
@@ -67,7 +82,16 @@ VARIANTS = [
 ]
 
 # Of a workload with parameter groups, by the names and types of the modules that own the parameters.
-GROUPED = ["zero1", "zero3", "ckpt+zero1", "ckpt+zero2", "amp:dtype=fp16+zero1", "zero1+offload:what=optimizer:to=disk"]
+GROUPED_PRECISION = ["zero2:param_dtype=bf16:reduce_dtype=bf16", "zero3:param_dtype=bf16"]
+GROUPED = [
+    *GROUPED_PRECISION,
+    "zero1",
+    "zero3",
+    "ckpt+zero1",
+    "ckpt+zero2",
+    "amp:dtype=fp16+zero1",
+    "zero1+offload:what=optimizer:to=disk",
+]
 # Of a step of the workload's own, with two models and two optimizers.
 OWN_STEP = ["zero1", "zero2", "zero3", "ckpt+zero3", "amp:dtype=fp16+zero1", "amp:dtype=fp16+zero3"]
 
@@ -99,6 +123,11 @@ def rank_main(rank: int, folder: str) -> None:
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
+        with patch("perfkit.techniques.parallel.zero23.make_policies", make_no_policies):
+            for variant in ("zero2:param_dtype=bf16", "zero3:param_dtype=bf16:reduce_dtype=bf16"):
+                results[f"sabotaged {variant}"] = trained(variant, world, results["baseline"]["facts"])
+        with patch("perfkit.techniques.parallel.zero23.make_policies", make_torchs_policies):
+            results["reduced as torch does"] = trained("zero3:param_dtype=bf16", world, results["baseline"]["facts"])
         with patch("perfkit.techniques.parallel.ssp.make_late_update", lambda update, *_others: update):
             results["sabotaged ssp"] = trained("ssp", world, results["baseline"]["facts"])
         with patch("perfkit.techniques.parallel.ddp.wrap_in_ddp", not_replicated):
@@ -109,6 +138,15 @@ def not_replicated(state: TrainState, **_options) -> TrainState:
     """`ddp` that does nothing: every rank trains by itself."""
     state.gradients_reduced = True
     return state
+
+
+def make_no_policies(*_dtypes: str | None) -> Policies:
+    return Policies(MixedPrecisionPolicy(), MixedPrecisionPolicy())
+
+
+def make_torchs_policies(*_dtypes: str | None) -> Policies:
+    """Without a dtype for gradients, torch reduces them in that of the gathered parameters."""
+    return Policies(*[MixedPrecisionPolicy(torch.bfloat16)] * 2)
 
 
 def own_steps(variant: str, rank: int) -> dict:
@@ -273,6 +311,69 @@ def test_zero_exchanges_gradients_once_and_parameters_once_or_twice_to_the_byte(
         assert {name: size for name, size in sent.items() if size} == {
             f"collective_bytes:{kind}": number * whole for kind, number in times.items()
         }
+
+
+@pytest.mark.parametrize("variant", PRECISION)
+def test_bytes_sent_are_of_the_dtypes_of_the_policy_and_shards_are_fp32(ranks, variant):
+    gathered, reduced = PRECISION[variant]
+    times = 1 if "zero2" in variant else 2
+    numbers = sum(parameter.numel() for parameter in new_state().model.parameters())
+    for rank in ranks:
+        facts = rank[variant]["facts"]
+        assert facts["collective_bytes:all-gather"] == times * gathered * numbers
+        assert facts["collective_bytes:reduce-scatter"] == reduced * numbers
+        assert facts["parameter_bytes"] == facts["gradient_bytes"] == 4 * numbers / 2
+        assert facts["optimizer_state_bytes"] == pytest.approx(8 * numbers / 2, rel=0.01)
+        if gathered == 2:
+            assert rank[variant]["losses"] != rank["zero3"]["losses"]
+
+
+def failed(rank, variant: str) -> list[str]:
+    return [text.split(": ")[2].split()[0] for verdict, text in rank[variant]["checked"] if not verdict]
+
+
+def test_policies_that_are_not_applied_are_found_out(ranks):
+    for rank in ranks:
+        assert failed(rank, "sabotaged zero2:param_dtype=bf16") == [
+            "matmul_flops_share:bf16",
+            "collective_bytes:all-gather",
+        ]
+        assert failed(rank, "sabotaged zero3:param_dtype=bf16:reduce_dtype=bf16") == [
+            "matmul_flops_share:bf16",
+            "collective_bytes:all-gather",
+            "collective_bytes:reduce-scatter",
+        ]
+        assert failed(rank, "reduced as torch does") == ["collective_bytes:reduce-scatter"]
+
+
+@pytest.mark.parametrize("variant", GROUPED_PRECISION)
+def test_a_plan_has_the_bytes_that_ranks_exchange(ranks, variant):
+    workload = WorkloadSpec(name=f"{grouped.__file__}:build")
+    planned = planned_bytes(variant, workload, 2, lambda each: each.message.kind.value)
+    for rank in ranks:
+        for kind in ("all-gather", "reduce-scatter"):
+            assert planned[kind] == rank[f"grouped {variant}"]["facts"][f"collective_bytes:{kind}"]
+
+
+@pytest.mark.parametrize("other", ["amp", "bf16", "tf32"])
+def test_mixed_precision_excludes_other_precisions(other):
+    (techniques,) = parse_variants(f"{other}+zero3:param_dtype=bf16")
+    with pytest.raises(UsageError, match=other):
+        compose_techniques(techniques)
+    (techniques,) = parse_variants(f"{other}+zero3:reduce_dtype=bf16")
+    compose_techniques(techniques)
+
+
+def test_bf16_parameters_are_not_cast_to_bf16():
+    state = new_state(world=World(size=2))
+    state.compute_dtype = "bf16"
+    with pytest.raises(UnavailableError, match="param_dtype", check=has_id("skip.dtype")):
+        Zero3(param_dtype="bf16").apply(state)
+    state = new_state(replace(WORKLOAD, build_model=lambda: torch.nn.BatchNorm1d(4)), world=World(size=2))
+    with pytest.raises(UnavailableError, match="running statistics"):
+        Zero3(param_dtype="bf16").apply(state)
+    with pytest.raises(ValueError, match="param_dtype"):
+        Zero3(engine="deepspeed", param_dtype="bf16")
 
 
 def test_ranks_that_train_by_themselves_are_found_out(ranks):

@@ -121,9 +121,11 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
     ),
     AUTOCAST: (
         Remedy(
-            "keep weights in the dtype they are used in: bf16 parameters, or FSDP2's "
-            "MixedPrecisionPolicy(param_dtype=torch.bfloat16)"
+            "gather sharded weights in bf16 with FSDP2's MixedPrecisionPolicy(param_dtype=torch.bfloat16) instead of "
+            "autocast",
+            "zero3:param_dtype=bf16",
         ),
+        Remedy("keep weights in the dtype they are used in: bf16 parameters"),
         Remedy("cast at every use with torch.autocast(cache_enabled=False), which costs time"),
     ),
     UNSHARDED_PARAMETER: (
