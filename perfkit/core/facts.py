@@ -96,7 +96,7 @@ RECORDED_BY_SUBJECT = {
         "backward, or all forward passes of a workload with its own step; absent after a CUDA graph replay",
         "reference_saved_tensor_bytes": "the same bytes for the unmodified model and an equally large microbatch",
         "block_saved_tensor_bytes": "bytes that the forward passes of the checkpointed blocks leave allocated (of all "
-        "blocks if none is checkpointed); like the next seven absent for compiled code",
+        "blocks if none is checkpointed); like the next nine absent for compiled code",
         "reference_block_saved_tensor_bytes": "bytes that the same blocks of the unmodified model save",
         "recomputed_blocks": "checkpointed blocks that run their forward again in backward; for segments of several "
         "blocks, the number of segments",
@@ -105,6 +105,8 @@ RECORDED_BY_SUBJECT = {
         "block_ops": "ops of these blocks' forward that work on data (no views or allocations), per microbatch",
         "recomputed_ops": "such ops within backward, per microbatch, as a trace's recomputed ops; none of the last "
         "ones whose results backward does not need",
+        "block_gemms": "GEMMs (`mm`, `addmm`) of these blocks' forward, per microbatch",
+        "recomputed_gemms": "GEMMs of these blocks' forward within backward, per microbatch",
         "buffers_changed_again": "buffers of these blocks (running statistics) that backward changed",
         "saved_ops": "ops named by selective checkpointing that ran in the blocks and are not recomputed",
         "activation_memory_budget": "activation memory budget given to torch.compile, as a share",

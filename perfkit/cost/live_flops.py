@@ -1,7 +1,7 @@
 """Counts FLOPs of a running program: every op below autograd, backward and recomputation included."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -147,6 +147,10 @@ class FlopCounter(CostingMode):
     def count_ops(self) -> int:
         """Count the ops so far that do anything: not views."""
         return sum(calls for (_, cost), calls in self._calls.items() if cost is None or cost.flops or cost.bytes)
+
+    def count_calls(self, names: Container[str]) -> int:
+        """Count the calls so far of ops with these names."""
+        return sum(calls for (name, _), calls in self._calls.items() if name in names)
 
     def build_count(self) -> FlopCount:
         """Build the count so far."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from perfkit.techniques.base.own_step import run_step
 from perfkit.techniques.base.state import TrainState
 from perfkit.workloads.workload import Batch
 
+_GEMMS = ("aten::mm", "aten::addmm")
 _MARK = "forward of a block"
 
 
@@ -52,6 +54,8 @@ def collect_block_facts(state: TrainState, batch: Batch, reference_saved: Mappin
         "block_ops": float(again.forward_ops),
         "recomputed_ops": float(again.again_ops),
         "buffers_changed_again": float(again.changed_buffers),
+        "block_gemms": float(again.forward_gemms),
+        "recomputed_gemms": float(again.again_gemms),
     }
     if reference_saved:
         facts["reference_block_saved_tensor_bytes"] = float(sum(reference_saved[name] for name in names))
@@ -95,13 +99,22 @@ def measure_block_saved_bytes(forward: Forward, blocks: Iterable[nn.Module], dev
         return sum(event.cpu_memory_usage for event in events if event.name == _MARK)
 
 
+class _Counted(NamedTuple):
+    """What has run so far: matrix FLOPs, ops and GEMMs."""
+
+    flops: float
+    ops: int
+    gemms: int
+
+
 @dataclass
 class Recomputation:
     """The forward work of some blocks, in forward and again within backward.
 
     `blocks` are the places of those that a backward pass called, or a module of which; `forward_flops` and
-    `again_flops` are matrix FLOPs within the blocks' forward passes, `forward_ops` and `again_ops` the ops called.
-    `changed_buffers` are those that are not as the forward pass left them.
+    `again_flops` are matrix FLOPs within the blocks' forward passes, `forward_ops` and `again_ops` the ops called,
+    `forward_gemms` and `again_gemms` the GEMMs among them. `changed_buffers` are those that are not as the forward pass
+    left them.
     """
 
     blocks: set[int] = field(default_factory=set)
@@ -110,6 +123,8 @@ class Recomputation:
     forward_ops: int = 0
     again_ops: int = 0
     changed_buffers: int = 0
+    forward_gemms: int = 0
+    again_gemms: int = 0
 
 
 def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]) -> Recomputation:
@@ -117,24 +132,31 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
     recomputation = Recomputation()
     blocks = [*blocks]
     counter = FlopCounter()
-    entered: list[tuple[float, int]] = []  # FLOPs and ops so far at the entry of each module that has not been left
+    entered: list[_Counted] = []  # at the entry of each module that has not been left
     left: dict[int, dict[str, torch.Tensor]] = {}  # of each block, its buffers after its last forward pass
+
+    def count() -> _Counted:
+        return _Counted(counter.build_count().matrix, counter.count_ops(), counter.count_calls(_GEMMS))
 
     def enter(place: int) -> None:
         if _is_in_backward():
             recomputation.blocks.add(place)
-        entered.append((counter.build_count().matrix, counter.count_ops()))
+        entered.append(count())
 
     def leave(place: int) -> None:
-        flops_before, ops_before = entered.pop()
+        before = entered.pop()
         if entered:
             return  # a module within another, which counts it
+        now = count()
+        flops, ops, gemms = now.flops - before.flops, now.ops - before.ops, now.gemms - before.gemms
         if _is_in_backward():
-            recomputation.again_flops += counter.build_count().matrix - flops_before
-            recomputation.again_ops += counter.count_ops() - ops_before
+            recomputation.again_flops += flops
+            recomputation.again_ops += ops
+            recomputation.again_gemms += gemms
         else:
-            recomputation.forward_flops += counter.build_count().matrix - flops_before
-            recomputation.forward_ops += counter.count_ops() - ops_before
+            recomputation.forward_flops += flops
+            recomputation.forward_ops += ops
+            recomputation.forward_gemms += gemms
             with _disable_current_modes():  # no op of the block
                 left[place] = {name: buffer.clone() for name, buffer in blocks[place].named_buffers()}
 

@@ -8,14 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.activations.block_chaining import find_unchained_blocks
 from perfkit.techniques.activations.rerun_buffers import RerunBuffers, has_buffers
-from perfkit.techniques.activations.saved_ops import FACT, PRODUCTS, make_policy, resolve_ops
+from perfkit.techniques.activations.saved_ops import FACT, GEMMS, PRODUCTS, SavedOps, resolve_ops
 from perfkit.techniques.base.conflict import Requirement
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.segments import join_blocks, replace_module
@@ -33,7 +32,8 @@ class Ckpt(Technique):
     - `full` keeps only the blocks' inputs (`checkpoint_wrapper`, non-reentrant).
     - `selective` also keeps the results of some ops (`create_selective_checkpoint_contexts`): by default GEMMs,
       convolutions and attention, which saves less memory and costs hardly any time. `save` names others:
-      `save=mm/addmm`.
+      `save=mm/addmm`. `gemm_every=2` keeps every second GEMM of a block's linear layers and recomputes the others
+      (torchtitan's selective `op`), which is between both in memory and time.
     - `budget` leaves the choice to torch.compile's partitioner (`activation_memory_budget`), and needs `compile`.
 
     Buffers that a block changes (running statistics) are changed once: recomputation works on copies from before.
@@ -63,6 +63,7 @@ class Ckpt(Technique):
         "ckpt",
         "ckpt:every=sqrt",
         "ckpt:mode=selective",
+        "ckpt:mode=selective:gemm_every=2",
         "ckpt:mode=budget+compile",
     )
     stage: ClassVar[Stage] = Stage.CHECKPOINT
@@ -115,6 +116,10 @@ class Ckpt(Technique):
         str,
         msgspec.Meta(description="ops whose results are kept with mode=selective, such as `mm/addmm`; default matmuls"),
     ] = ""
+    gemm_every: Annotated[
+        int,
+        msgspec.Meta(ge=1, description="with mode=selective, keep every N-th GEMM of linear layers, from the first"),
+    ] = 1
     budget: Annotated[
         float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
     ] = 0.5
@@ -127,6 +132,10 @@ class Ckpt(Technique):
             )
         if self.save and self.mode != "selective":
             raise ValueError("save needs mode=selective")
+        if self.gemm_every != 1 and self.mode != "selective":
+            raise ValueError("gemm_every needs mode=selective")
+        if self.gemm_every != 1 and not {*GEMMS} & {name.rpartition(".")[2] for name in self._saved}:
+            raise ValueError(f"gemm_every chooses among {' and '.join(GEMMS)}, and save={self.save} has neither")
         if self.fit is not None and chosen:
             raise ValueError("fit chooses the blocks to checkpoint; omit every, skip and blocks")
         _ = self.limit_bytes  # an amount or an error
@@ -179,8 +188,8 @@ class Ckpt(Technique):
         _turn_off_caches(state)
         options: dict[str, Any] = {}
         if self.mode == "selective":
-            policy = make_policy(resolve_ops(self._saved), state.facts)
-            options["context_fn"] = partial(create_selective_checkpoint_contexts, policy)
+            saved = SavedOps(resolve_ops(self._saved), self.gemm_every, state.facts)
+            options["context_fn"] = saved.make_contexts
         for first, *others in segments:
             block = join_blocks(state.model, (first, *others)) if others else state.model.get_submodule(first)
             call: dict[str, Any] = {"checkpoint_fn": RerunBuffers(block).checkpoint} if has_buffers(block) else {}
@@ -235,7 +244,23 @@ class Ckpt(Technique):
         if any(has_buffers(state.model.get_submodule(name)) for name in state.checkpointed):
             unchanged = "recomputation leaves running statistics as the forward pass left them"
             claims.append(self._make_claim(unchanged, "buffers_changed_again", Relation.EQUAL, 0.0))
+        if self.gemm_every != 1:
+            claims += self._make_gemm_claims(reached)
         return tuple(claims)
+
+    def _make_gemm_claims(self, segments: int) -> tuple[Claim, Claim]:
+        """Make claims on recomputed GEMMs: one in each segment (a segment's last is not needed), and not those kept."""
+        fact, every = "recomputed_gemms", self.gemm_every
+        return (
+            self._make_claim("GEMMs that are not kept run again", fact, Relation.AT_LEAST, float(segments)),
+            self._make_claim(
+                f"every {every}th GEMM does not run again" if every > 2 else "every second GEMM does not run again",
+                fact,
+                Relation.AT_MOST,
+                1 - 1 / every,
+                relative_to="block_gemms",
+            ),
+        )
 
     @property
     def _saved(self) -> tuple[str, ...]:

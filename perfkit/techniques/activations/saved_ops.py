@@ -1,10 +1,16 @@
 """Ops whose outputs selective checkpointing keeps: by default matmuls, convolutions and attention."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 import torch
 from torch._ops import OpOverloadPacket
-from torch.utils.checkpoint import CheckpointPolicy
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 from perfkit.core.errors import UnavailableError, UsageError
 
@@ -20,13 +26,14 @@ PRODUCTS = (
     "_scaled_dot_product_efficient_attention",
     "_scaled_dot_product_cudnn_attention",
 )
+# What linear layers call.
+GEMMS = ("mm", "addmm")
 FACT = "saved_ops"
+
 
 # Views that autograd and torch's check of kept tensors take for copies. Cells of GRUs split products with them, and
 # change the parts in place: recomputation would go on from the changed product, and gradients be wrong.
 _UNSEEN_VIEWS = frozenset({torch.ops.aten.unsafe_split.Tensor, torch.ops.aten.unsafe_split_with_sizes.default})
-
-Policy = Callable[..., CheckpointPolicy]
 
 
 def resolve_ops(names: tuple[str, ...]) -> dict[object, str]:
@@ -34,28 +41,48 @@ def resolve_ops(names: tuple[str, ...]) -> dict[object, str]:
     return {overload: name for name in names for overload in _find_overloads(name)}
 
 
-def make_policy(ops: Mapping[object, str], facts: dict[str, float]) -> Policy:
-    """A policy for `create_selective_checkpoint_contexts` that keeps what `ops` return and recomputes the rest.
+class SavedOps:
+    """Makes the contexts of each checkpointed forward: keeps what some ops return, and recomputes the rest.
 
-    How many of the names it met is put into `facts`. It raises `UnavailableError` where a kept result may be changed
-    unseen.
+    Of GEMMs among them it keeps every `every`-th, the first included, as counted anew in each block's forward; its
+    recomputation counts the same. How many of the names it met is put into `facts`. It raises `UnavailableError` where
+    a kept result may be changed unseen.
     """
-    met: set[str] = set()
-    facts[FACT] = 0.0
 
-    def policy(_context: object, op: object, *_args: object, **_kwargs: object) -> CheckpointPolicy:
-        if op in _UNSEEN_VIEWS:
-            raise UnavailableError(
-                "mode=selective keeps results of matmuls, and a recurrent cell changes them in place; use mode=full",
-                id="skip.step",
-            )
-        if op not in ops:
-            return CheckpointPolicy.PREFER_RECOMPUTE
-        met.add(ops[op])
-        facts[FACT] = float(len(met))
-        return CheckpointPolicy.MUST_SAVE
+    def __init__(self, ops: Mapping[object, str], every: int, facts: dict[str, float]) -> None:
+        self._ops = ops
+        self._every = every
+        self._gemms = frozenset(resolve_ops(GEMMS))
+        self._facts = facts
+        self._met: set[str] = set()
+        facts[FACT] = 0.0
 
-    return policy
+    def make_contexts(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+        """Make the contexts of one forward and of its recomputation."""
+        seen: Counter[bool] = Counter()
+
+        def choose(
+            context: SelectiveCheckpointContext, op: object, *_args: object, **_kwargs: object
+        ) -> CheckpointPolicy:
+            if op in _UNSEEN_VIEWS:
+                raise UnavailableError(
+                    "mode=selective keeps results of matmuls, and a recurrent cell changes them in place; "
+                    "use mode=full",
+                    id="skip.step",
+                )
+            if op not in self._ops:
+                return CheckpointPolicy.PREFER_RECOMPUTE
+            if op in self._gemms:
+                place = seen[context.is_recompute]
+                seen[context.is_recompute] += 1
+                if place % self._every:
+                    return CheckpointPolicy.PREFER_RECOMPUTE
+            self._met.add(self._ops[op])
+            self._facts[FACT] = float(len(self._met))
+            return CheckpointPolicy.MUST_SAVE
+
+        forward, again = create_selective_checkpoint_contexts(choose)
+        return forward, again
 
 
 def _find_overloads(name: str) -> tuple[object, ...]:

@@ -187,6 +187,34 @@ def test_what_named_ops_return_is_kept() -> None:
     assert kept("ckpt:mode=selective") == named + products
 
 
+@pytest.mark.parametrize(
+    ("variant", "kept_widths", "again"),
+    [
+        ("ckpt:mode=selective:gemm_every=2", 3 + 4, 1),  # out; down is the last, and not needed
+        ("ckpt:mode=selective:gemm_every=3", 3 + 1, 2),  # out and up
+        ("ckpt:mode=selective:gemm_every=4", 3, 2),
+    ],
+)
+def test_every_second_gemm_is_kept(variant: str, kept_widths: int, again: int) -> None:
+    """A block's four: q, k and v of 3 widths together, out of 1, up of 4, down of 1."""
+    layers = 3
+    state = applied(variant, new_state(deep(layers))).state
+    gc.collect()
+    facts = collect_block_facts(state, batches(state, 0)[0], {})
+    assert facts["block_gemms"] == 4 * layers
+    assert facts["recomputed_gemms"] == again * layers
+    saved = kept(variant) - kept("ckpt:mode=selective:save=bmm")  # of two layers, as products of attention are kept
+    assert saved == 2 * kept_widths * INPUT
+    assert failed_claims(variant) == []
+
+
+def test_gemms_to_choose_from_are_needed() -> None:
+    for wrong in ({"gemm_every": 2}, {"gemm_every": 2, "mode": "selective", "save": "bmm"}):
+        with pytest.raises(ValueError, match=r"^gemm_every "):
+            ckpt.Ckpt(**wrong)
+    assert ckpt.Ckpt(mode="selective", gemm_every=2, save="bmm/aten.mm").gemm_every == 2
+
+
 @pytest.mark.parametrize("name", ["mmm", "mylib.attention", "aten.", "/"])
 def test_an_op_that_torch_does_not_have_is_named(name: str) -> None:
     with pytest.raises(UsageError, match=r"ckpt: save=.*: "):
@@ -215,13 +243,15 @@ def test_an_op_that_does_not_run_in_the_blocks_fails_the_claim() -> None:
         ("ckpt:blocks=2", (ckpt, "checkpoint_wrapper"), lambda block: block, 3),
         ("ckpt:mode=selective:blocks=2", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
         ("ckpt:mode=selective:save=mm/addmm", (ckpt, "checkpoint_wrapper"), lambda block, **_: block, 3),
-        ("ckpt:mode=selective", (saved_ops, "resolve_ops"), lambda names: {}, 1),
+        ("ckpt:mode=selective", (ckpt, "resolve_ops"), lambda names: {}, 1),
+        ("ckpt:mode=selective:gemm_every=2", (saved_ops, "GEMMS"), (), 1),  # keeps all
+        ("ckpt:mode=selective:gemm_every=2", (ckpt, "resolve_ops"), lambda names: {}, 2),  # keeps none
     ],
 )
 def test_what_does_nothing_is_found_out(
-    monkeypatch: pytest.MonkeyPatch, variant: str, spoilt: tuple[object, str], does: Callable[..., object], claims: int
+    monkeypatch: pytest.MonkeyPatch, variant: str, spoilt: tuple[object, str], does: object, claims: int
 ) -> None:
-    monkeypatch.setattr(ckpt if spoilt[1] == "resolve_ops" else spoilt[0], spoilt[1], does)
+    monkeypatch.setattr(*spoilt, does)
     assert len(failed_claims(variant)) == claims
 
 
