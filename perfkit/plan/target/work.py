@@ -14,9 +14,6 @@ from perfkit.devices.ceilings.peak import Fp32Settings
 # Kinds of matrix products that take far longer than others: of 16-bit operands whose rows do not begin at multiples of
 # 16 bytes, for which GPUs have other kernels; and batches of matrices smaller than the tiles that a unit multiplies.
 UNALIGNED, SMALL = "GEMM, unaligned", "GEMM of small matrices"
-# CPUs compute these several times slower than convolutions of images: of a batch, channels and three dimensions.
-VOLUMES = "convolution, 3-D"
-_VOLUMES_DIMENSIONS = 5
 _ALIGNED_BYTES, _SMALLEST_TILE = 16, 16
 
 
@@ -35,7 +32,7 @@ class Work(NamedTuple):
     op: str = ""
 
 
-_LIKE = {UNALIGNED: OpClass.MATMUL, SMALL: OpClass.MATMUL, VOLUMES: OpClass.CONVOLUTION}
+_LIKE = {UNALIGNED: OpClass.MATMUL, SMALL: OpClass.MATMUL}
 
 
 def get_op_class(work: Work) -> str:
@@ -58,9 +55,6 @@ def make_work(call: OpCall, cost: OpCost, fp32: Fp32Settings | None = None) -> W
 
 def _classify_call(call: OpCall, dtype: str) -> str:
     kind = classify_op(call.name)
-    if kind == OpClass.CONVOLUTION:
-        volumes = any(isinstance(arg, TensorArg) and len(arg.shape) == _VOLUMES_DIMENSIONS for arg in call.args)
-        return VOLUMES if volumes else kind
     if kind != OpClass.MATMUL or dtype not in BY_NAME or BY_NAME[dtype].size != 2:
         return kind
     product = parse_matmul_sizes(call.name, call.args)

@@ -1,21 +1,11 @@
 """What an op's work is made of."""
 
 import pytest
-import torch
 
 from perfkit.cost.calls.op_call import ComputeUnit, OpCall, OpCost, TensorArg
 from perfkit.cost.formula_table import cost_op
 from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings
-from perfkit.plan.target.work import (
-    SMALL,
-    UNALIGNED,
-    VOLUMES,
-    LeastTime,
-    Work,
-    compute_least_time,
-    get_op_class,
-    make_work,
-)
+from perfkit.plan.target.work import SMALL, UNALIGNED, LeastTime, Work, compute_least_time, make_work
 from tests.fixtures.plan_roofs import roofs
 
 
@@ -81,20 +71,6 @@ def test_a_batch_of_products_smaller_than_a_tile_is_one_of_its_own_kind() -> Non
     work = make_work(call, cost)
     assert work is not None
     assert work.op_class == SMALL
-
-
-@pytest.mark.parametrize(("dimensions", "op_class"), [(1, "convolution"), (2, "convolution"), (3, VOLUMES)])
-def test_convolutions_of_volumes_are_a_kind_of_their_own(dimensions: int, op_class: str) -> None:
-    sides, kernel = (6,) * dimensions, (3,) * dimensions
-    tensors = (torch.empty(2, 4, *shape, device="meta") for shape in (sides, kernel))
-    image, weight = (TensorArg(tuple(each.shape), each.stride(), "fp32") for each in tensors)
-    ones, zeros = (1,) * dimensions, (0,) * dimensions
-    call = OpCall("aten::convolution", (image, weight, None, ones, zeros, ones, False, zeros, 1))
-    cost = cost_op(call)
-    assert cost is not None
-    work = make_work(call, cost)
-    assert work is not None
-    assert (work.op_class, get_op_class(work)) == (op_class, "convolution")
 
 
 @pytest.mark.parametrize(
