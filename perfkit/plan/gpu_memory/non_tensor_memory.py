@@ -94,15 +94,14 @@ class _ContextBounds(NamedTuple):
 
 _USED = (
     "; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded (pytorch#86509), up to 700 MB by GPU and "
-    "version (pytorch#28113), and 742 to 1,343 MB were measured by CUDA version and architecture"
+    "version (pytorch#28113)"
 )
-_MEASURED_WARM, _MOST_MEASURED = 742e6, 1343e6
+_ALL_MODULES = 700e6
 # 36 processes on an H200 with torch 2.11, CUDA 13.0 and driver 580 (benchmarks/results/nvidia-h200/variants.json):
 # 518 MiB before any kernel, and 224 to 320 MiB of kernels and libraries once its steps were warm.
-_MEASURED_ON_H200 = (518 * _MIB, 742 * _MIB)
+_MEASURED_ON_H200 = (518 * _MIB, 742 * _MIB, 838 * _MIB)
 _ON_H200 = (
-    "518 MiB before any kernel on an H200 with CUDA 13.0, and 742 to 838 MiB once the steps of 36 processes were "
-    "warm; other CUDA versions and architectures took up to 1,343 MB"
+    "518 MiB before any kernel on an H200 with CUDA 13.0, and 742 to 838 MiB once the steps of 36 processes were warm"
 )
 
 # NVIDIA's GPUs by compute capability, first and last.
@@ -112,8 +111,8 @@ _CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
         (8, 6),
         _ContextBounds(
             268e6,
-            _MEASURED_WARM,
-            _MOST_MEASURED,
+            400e6,
+            _ALL_MODULES,
             f"before any kernel 256 MiB on an RTX 3090 with CUDA 12.8 (InvokeAI#9413){_USED}",
         ),
     ),
@@ -122,27 +121,27 @@ _CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
         (8, 9),
         _ContextBounds(
             447e6,
-            _MEASURED_WARM,
-            _MOST_MEASURED,
+            500e6,
+            _ALL_MODULES,
             f"before any kernel 426 MiB on an RTX 6000 Ada with CUDA 13.0 (unsloth-zoo#1053){_USED}",
         ),
     ),
-    ((9, 0), (9, 0), _ContextBounds(*_MEASURED_ON_H200, _MOST_MEASURED, _ON_H200)),
+    ((9, 0), (9, 0), _ContextBounds(*_MEASURED_ON_H200, _ON_H200)),
     (
         (10, 0),
         (12, 1),
         _ContextBounds(
             447e6,
             _MEASURED_ON_H200[1],
-            _MOST_MEASURED,
+            _MEASURED_ON_H200[2],
             f"not measured on Blackwell: at least 426 MiB as on Ada (unsloth-zoo#1053), else as on Hopper, {_ON_H200}",
         ),
     ),
 )
 _ANY_CONTEXT = _ContextBounds(
     268e6,
-    _MEASURED_WARM,
-    _MOST_MEASURED,
+    450e6,
+    _ALL_MODULES,
     f"before any kernel 256 and 426 MiB on two GPUs, with CUDA 12.8 and 13.0 (InvokeAI#9413, unsloth-zoo#1053){_USED}",
 )
 
