@@ -75,7 +75,7 @@ def test_nothing_is_said_of_what_nothing_would_lower() -> None:
         ("optimizer state", "optimizer_state", ("zero1", "offload:what=optimizer")),
         ("gradient", "gradients", ("zero2",)),
         ("parameter", "parameters", ("zero3", "offload:what=parameters")),
-        ("autocast weight copy", "autocast_copies", ()),
+        ("autocast weight copy", "autocast_copies", ("zero3:param_dtype=bf16",)),
         ("unsharded parameter", "unsharded_parameters", ("zero3",)),
         ("communication buffer", "communication_buffers", ()),
         ("temporary", "temporaries", ("compile",)),
