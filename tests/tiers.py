@@ -92,13 +92,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_finish() -> None:
-    """No collection of garbage, and nothing that looks for objects among the collector's, walks what was imported.
-
-    Young objects are looked at less often than by default: a thirtieth of the tests' time was that.
-    """
+    """No collection of garbage, and nothing that looks for objects among the collector's, walks what was imported."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
 
 
 _ZYGOTE = pytest.StashKey[Zygote]()
