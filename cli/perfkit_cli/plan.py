@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan
 
 _OF_A_SEARCH = ("margin", "cap")
-_OF_A_GPU = ("network", "gpus_per_node", "counts", "price", "prices", "tokens")
+_OF_LINKS = ("network", "gpus_per_node")
+_OF_A_GPU = (*_OF_LINKS, "counts", "price", "prices", "tokens")
 _OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths")
-_LINKS_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
+_GPU_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 
 # Options of a new plan.
 _OF_A_PLAN = (
@@ -168,7 +169,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         learn_and_show(options["paths"], options["gpu"], console)
         return
     if options["into"] is not None:
-        asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", "network", "gpus_per_node")]
+        asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_LINKS)]
         refuse_given(ctx, (*asked, "as_json"), "--into plans the suite's own variants")
         from perfkit.suites.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
@@ -176,7 +177,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         if options["trust"]:
             trust_suite(options["into"])
         if is_cpu(read_first_request(options["into"]).device):
-            refuse_given(ctx, ("network", "gpus_per_node"), _LINKS_OF_A_CPU)
+            refuse_given(ctx, _OF_LINKS, _GPU_OF_A_CPU)
         plan_suite(options["into"], options["memory"], console, options["world_sizes"], **select_links(options))
         write_and_show(load_document(options["into"]), options["into"], **shown)
         return
@@ -184,7 +185,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if not options["max"]:
         refuse_given(ctx, _OF_A_SEARCH, "these need --max batch_size")
     if options["gpu"] is None:
-        refuse_given(ctx, _OF_A_GPU, _LINKS_OF_A_CPU)
+        refuse_given(ctx, _OF_A_GPU, _GPU_OF_A_CPU)
     from perfkit_reports.subjects.plan.plan_document import build_document
 
     if options["max"] or options["search"]:

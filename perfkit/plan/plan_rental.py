@@ -19,7 +19,7 @@ from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import PlanRun, plan_variant, schedule_run, share_rehearsals
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.base.rank_sharing import explain_lacking_ranks
-from perfkit.techniques.compose import compose_techniques, find_open_technique
+from perfkit.techniques.compose import are_compatible, find_open_technique
 
 
 class RentalRequest(NamedTuple):
@@ -90,11 +90,7 @@ def join_variants(variants: Sequence[Techniques]) -> Techniques | None:
     """The techniques of all variants as one; None if there is one variant, or they do not go together."""
     union: dict[str, TechniqueSpec] = {spec.label: spec for techniques in variants for spec in techniques}
     joined = tuple(union.values())
-    try:
-        compose_techniques(joined)
-    except UsageError:
-        return None
-    return None if joined in variants else joined
+    return joined if are_compatible(joined) and joined not in variants else None
 
 
 def _resize(request: BenchRequest, count: int) -> BenchRequest:

@@ -69,6 +69,15 @@ def compose_techniques(specs: Sequence[TechniqueSpec]) -> tuple[Technique, ...]:
     return tuple(sorted(techniques, key=lambda technique: (technique.stage, order[technique.name])))
 
 
+def are_compatible(specs: Sequence[TechniqueSpec]) -> bool:
+    """True if `compose_techniques` takes them."""
+    try:
+        compose_techniques(specs)
+    except UsageError:
+        return False
+    return True
+
+
 def find_open_technique(specs: Sequence[TechniqueSpec]) -> Technique | None:
     """The technique of a combination of which something is to be found before it is applied; None if all is given.
 

@@ -6,7 +6,6 @@ from math import inf
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import GpuOffer, PlannedVariant
-from perfkit.core.spec import BASELINE
 from perfkit.devices.ceilings.peak import find_matrix_ceiling
 from perfkit.plan.rental.prices import Prices
 from perfkit.plan.target.target import Target
@@ -51,7 +50,7 @@ def add_cost(offer: GpuOffer) -> GpuOffer:
 
 def compute_flops_per_unit(variants: Iterable[PlannedVariant]) -> float | None:
     """FLOPs that the unmodified model takes per token or sample, by its planned baseline; None without one."""
-    known = (each for each in variants if each.name.partition("@")[0] == BASELINE and each.units_per_step)
+    known = (each for each in variants if each.is_baseline and each.units_per_step)
     baseline = next((each for each in known if each.matrix_flops), None)
     if baseline is None or baseline.matrix_flops is None:
         return None

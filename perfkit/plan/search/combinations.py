@@ -22,7 +22,7 @@ from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import PlanOne, plan_schedule, plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.base.planning import MemoryPrice, MemorySaving
-from perfkit.techniques.compose import compose_techniques
+from perfkit.techniques.compose import are_compatible
 
 TIME, FLOPS = "predicted step time", "FLOPs per step"
 
@@ -96,7 +96,7 @@ def _find_refused(plan: PlanOne, precisions: Iterable[str], ladders: Ladders) ->
         refused[precision] = {}
         for name in alone if precision not in alone else ():
             specs = (*_parse_specs(precision), *_parse_specs(name))
-            reason = alone[name] if name in precisions or not _is_compatible(specs) else plan(specs).reason
+            reason = alone[name] if name in precisions or not are_compatible(specs) else plan(specs).reason
             refused[precision] |= {name: reason} if reason else {}
     return refused
 
@@ -106,16 +106,8 @@ def _list_combinations(refused: Mapping[str, Mapping[str, str]], ladders: Ladder
         acting = ([level for level, name in enumerate(ladder) if name not in names] for ladder in ladders)
         for levels in product(*acting):
             combination = _Combination(precision, levels)
-            if _is_compatible(combination.techniques(ladders)):
+            if are_compatible(combination.techniques(ladders)):
                 yield combination
-
-
-def _is_compatible(techniques: Techniques) -> bool:
-    try:
-        compose_techniques(techniques)
-    except UsageError:
-        return False
-    return True
 
 
 def _get_order_key(combination: _Combination, ladders: Ladders) -> tuple[int, int]:

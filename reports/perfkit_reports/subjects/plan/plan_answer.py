@@ -29,7 +29,7 @@ def describe_answer(plan: Plan) -> str:
     if best.fits is False:
         closest = min((each for each in plan.offers if each.needed is not None), key=_get_excess)
         verdict = next(
-            (each.verdict for each in plan.variants if _is_of(each.name, each.world_size, closest, plan)),
+            (each.verdict for each in plan.variants if is_offered(plan, closest, each.name, each.world_size)),
             closest.verdict,
         )
         return f"Nothing fits. Closest: {name_offer(closest)}, {verdict}."
@@ -100,8 +100,8 @@ def list_next_steps(plan: Plan) -> list[NextStep]:
         NextStep(f"Measure: {', '.join(dict.fromkeys(names))}", name, _format_bench(label, offers[name]))
         for name, names in goals.items()
     ]
-    if any(offer.price is None for offer in plan.offers):
-        unpriced = next(offer.device for offer in plan.offers if offer.price is None)
+    unpriced = next((offer.device for offer in plan.offers if offer.price is None), None)
+    if unpriced is not None:
         steps.append(NextStep("Compare costs", unpriced, f"--price {unpriced}=2.49EUR/h (your price)"))
     return steps
 
@@ -111,9 +111,10 @@ def _format_bench(label: str, offer: GpuOffer) -> str:
     return f"perfkit bench -w {label} -t {offer.variant}{ranks}"
 
 
-def _is_of(name: str, world_size: int, offer: GpuOffer, plan: Plan) -> bool:
-    same = (name.partition("@")[0], world_size) == (offer.variant, offer.count)
-    return same and plan.device_name == offer.device
+def is_offered(plan: Plan, offer: GpuOffer, name: str, world_size: int) -> bool:
+    """True if an offer is of this variant and number of ranks, on the plan's own GPU."""
+    key = (plan.device_name, name.partition("@")[0], world_size)
+    return (offer.device, offer.variant, offer.count) == key
 
 
 def _get_excess(offer: GpuOffer) -> float:

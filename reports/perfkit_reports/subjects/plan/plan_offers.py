@@ -50,8 +50,7 @@ def build_next_steps(plan: Plan) -> Iterator[Table]:
 
 def find_offer(plan: Plan, name: str, world_size: int) -> GpuOffer | None:
     """The offer of a planned variant on the plan's own GPU."""
-    key = (plan.device_name, name.partition("@")[0], world_size)
-    return next((offer for offer in plan.offers if (offer.device, offer.variant, offer.count) == key), None)
+    return next((offer for offer in plan.offers if plan_answer.is_offered(plan, offer, name, world_size)), None)
 
 
 def make_speed_cell(offer: GpuOffer | None) -> Cell:

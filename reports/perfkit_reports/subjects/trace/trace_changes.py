@@ -140,9 +140,10 @@ def _make_seconds_cell(seconds: float) -> Cell:
     return Cell(units.format_seconds(seconds) if seconds else "–", value=seconds)
 
 
-def _make_calls_cell(group: GroupChange) -> Cell:
-    was, now = format_count(group.before_calls), format_count(group.after_calls)
-    return Cell(now if was == now else f"{was} → {now}", value=group.after_calls)
+def _make_calls_cell(row: GroupChange | ChangeRow) -> Cell:
+    before, after = row.before_calls or 0.0, row.after_calls or 0.0
+    was, now = format_count(before), format_count(after)
+    return Cell(now if was == now else f"{was} → {now}", value=after)
 
 
 def _make_side_cell(value: float | None, show: Callable[[float], str]) -> Cell:
@@ -156,11 +157,6 @@ def _make_evidence_cell(row: ChangeRow) -> Cell:
         return Cell(NOTHING)
     tone = "" if row.evidence == "noise" else "bad" if row.change_s > 0 else "good"
     return Cell(row.evidence, reason=_EVIDENCE.get(row.evidence, ""), value=row.evidence, tone=tone)
-
-
-def _make_op_calls_cell(row: ChangeRow) -> Cell:
-    was, now = row.before_calls or 0.0, row.after_calls or 0.0
-    return Cell(format_count(now) if was == now else f"{format_count(was)} → {format_count(now)}", value=now)
 
 
 def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
@@ -184,7 +180,7 @@ def build_change_columns(rows: Sequence[ChangeRow]) -> list[Column[ChangeRow]]:
             most=most,
             help="per step",
         ),
-        Column("Calls", _make_op_calls_cell, help="per step, before → after"),
+        Column("Calls", _make_calls_cell, help="per step, before → after"),
         Column("Module", lambda row: make_short_cell(flatten_text(row.module), 48), numeric=False, wrap=True),
         Column("Phase", lambda row: make_text_cell(flatten_text(row.phase)), numeric=False),
         Column("Shapes", lambda row: make_short_cell(flatten_text(row.shapes), 48), numeric=False, wrap=True),
