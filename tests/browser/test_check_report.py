@@ -14,7 +14,13 @@ from tests.fixtures import sample_checks as sample
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("name", sample.ALL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("every_verdict", "hostile") else pytest.param(name, marks=pytest.mark.nightly)
+        for name in sample.ALL
+    ],
+)
 def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
     shared_report(sample.ALL[name], width=390).opens_cleanly(390, 1440)
 

@@ -82,7 +82,7 @@ def test_the_keyboard_walks_zooms_and_chooses(open_report: Any) -> None:
     assert blocks(page)["Linear_2"] == 0.4
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.nightly)])
 def test_from_a_row_to_its_block_and_the_link_shows_it(open_report: Any, width: int) -> None:
     report = open_report(with_flames(FLAME), width=width)
     page = report.page

@@ -27,7 +27,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return read_history(folder)
 
 
-@pytest.fixture(params=[1440, 390])
+@pytest.fixture(params=[1440, pytest.param(390, marks=pytest.mark.nightly)])
 def opened(
     request: pytest.FixtureRequest, browser: Browser, history: History, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Opened]:

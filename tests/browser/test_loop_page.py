@@ -9,7 +9,14 @@ from tests.fixtures import sample_loops
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("name", ["alone", "with_capture", "out_of_memory", "hostile"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "alone",
+        "hostile",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("with_capture", "out_of_memory")),
+    ],
+)
 def test_opens_cleanly(shared_report: Any, name: str) -> None:
     shared_report(getattr(sample_loops, name), width=390).opens_cleanly(390, 1440)
 

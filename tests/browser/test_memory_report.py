@@ -12,7 +12,10 @@ pytestmark = pytest.mark.browser
 ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("realistic", "hostile") else pytest.param(name, marks=pytest.mark.nightly) for name in ALL],
+)
 def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
     shared_report(getattr(sample, name), width=390).opens_cleanly(390, 1440)
 

@@ -10,7 +10,9 @@ from tests.fixtures import sample_plans as sample
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("name", ["realistic", "ranks", "alone", "nothing"])
+@pytest.mark.parametrize(
+    "name", ["realistic", "nothing", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("ranks", "alone"))]
+)
 def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
     shared_report(getattr(sample, name), width=390).opens_cleanly(390, 1440)
 

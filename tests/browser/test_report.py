@@ -16,7 +16,9 @@ pytestmark = pytest.mark.browser
 SECTIONS = ["summary", "findings", "tradeoff", "roofline", "time", "memory", "savings", "samples", "environment"]
 
 
-@pytest.mark.parametrize("name", ["realistic", "every_status", "nothing_measured"])
+@pytest.mark.parametrize(
+    "name", ["realistic", pytest.param("every_status", marks=pytest.mark.nightly), "nothing_measured"]
+)
 def test_opens_cleanly(shared_report: Any, name: str) -> None:
     report = shared_report(getattr(sample_analysis, name), width=390)
     lone = name == "nothing_measured"  # a lone variant is compared with nothing

@@ -33,7 +33,7 @@ def click_a_dot(page: Page) -> None:
     page.mouse.click(largest["x"] + largest["width"] / 2, largest["y"] + largest["height"] / 2)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.nightly)])
 def test_a_dot_leads_to_its_row_and_the_link_shows_the_same(open_report: Any, width: int) -> None:
     report = open_report(sample.alone(), width=width)
     page, drawer = report.page, report.page.locator("#drawer")

@@ -14,14 +14,18 @@ from tests.fixtures import sample_trace_analysis as sample
 pytestmark = pytest.mark.browser
 
 ALL = ("realistic", "alone", "without_shapes", "unknown_device", "cpu_only", "nothing", "hostile", "many_ranks")
+IN_TIERS = [
+    name if name in ("realistic", "nothing", "hostile") else pytest.param(name, marks=pytest.mark.nightly)
+    for name in ALL
+]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", IN_TIERS)
 def test_opens_offline_without_errors_and_without_sideways_scrolling(shared_report: Any, name: str) -> None:
     shared_report(getattr(sample, name), width=390).opens_cleanly(390, 1440)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", IN_TIERS)
 def test_no_table_is_wider_than_its_box(shared_report: Any, name: str) -> None:
     fits(shared_report(getattr(sample, name)).page)
 

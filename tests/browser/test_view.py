@@ -87,7 +87,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Show]:
         thread.join()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("address", ["", "live/job"])
 def test_pages_fit_their_screen_and_ask_for_nothing_outside(show: Show, address: str, width: int, scheme: str) -> None:

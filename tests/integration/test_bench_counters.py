@@ -4,6 +4,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from perfkit.core.spec import Schedule, WorkloadSpec, parse_variants
 from perfkit.measure.bench import run_bench
 from perfkit.measure.run_events import RunFinished
@@ -71,6 +73,7 @@ def test_counts_lie_beside_the_first_runs_trace_and_the_counting_run_is_no_sampl
     assert stored.suite.warnings == ()
 
 
+@pytest.mark.nightly
 def test_a_refusal_is_a_warning_of_the_suite(tmp_path: Path) -> None:
     ended = run(tmp_path, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
     assert "CAP_SYS_ADMIN" in ended[-1].reason

@@ -60,6 +60,16 @@ def git(folder: Path, *arguments: str) -> None:
 @pytest.fixture
 def project(perfkit: CommandLine) -> CommandLine:
     """A git repository with a training script, a configuration, and a commit of both."""
+    return prepare(perfkit)
+
+
+@pytest.fixture
+def project_in_process(perfkit_in_process: CommandLine) -> CommandLine:
+    """The same, where nothing is trained."""
+    return prepare(perfkit_in_process)
+
+
+def prepare(perfkit: CommandLine) -> CommandLine:
     perfkit.environment["OMP_NUM_THREADS"] = "1"
     write(perfkit.folder)
     (perfkit.folder / "pyproject.toml").write_text(CONFIG)
@@ -134,7 +144,7 @@ def test_an_activation_that_is_kept_alive(project: CommandLine) -> None:
     assert any("body.0" in suspect for suspect in quantities["why"]["suspects"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_times_of_pairs_of_processes(project: CommandLine) -> None:
     """A step of twice the work is told from one, whatever the machine does beside it."""
     write(project.folder, "[self.body(x.detach()) for _ in range(6)]")
@@ -220,14 +230,16 @@ def test_where_github_shows_things(project: CommandLine) -> None:
         (["--budget", "soon"], "budget"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(project: CommandLine, arguments: list[str], said: str) -> None:
-    result = project("check", *arguments)
+def test_what_is_wrong_is_said_before_anything_runs(
+    project_in_process: CommandLine, arguments: list[str], said: str
+) -> None:
+    result = project_in_process("check", *arguments)
     assert result.returncode == 2, result.stderr
     assert said in result.stderr
-    assert not (project.folder / "runs").exists()
+    assert not (project_in_process.folder / "runs").exists()
 
 
-def test_without_a_case_an_example_is_shown(perfkit: CommandLine) -> None:
-    result = perfkit("check", "--against-ref", "HEAD")
+def test_without_a_case_an_example_is_shown(perfkit_in_process: CommandLine) -> None:
+    result = perfkit_in_process("check", "--against-ref", "HEAD")
     assert result.returncode == 2
     assert "[[tool.perfkit.check.cases]]" in result.stderr or "git repository" in result.stderr

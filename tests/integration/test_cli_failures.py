@@ -69,7 +69,7 @@ def test_a_workload_that_cannot_be_built_shows_the_users_traceback_and_nothing_o
     assert "perfkit/workloads" not in result.stderr
 
 
-@pytest.mark.parametrize("fault", ["model", "loss"])
+@pytest.mark.parametrize("fault", [pytest.param("model", marks=pytest.mark.nightly), "loss"])
 def test_a_workload_that_raises_in_training_shows_the_users_traceback_and_nothing_of_ours(
     perfkit, tiny_schedule, fault: str
 ) -> None:

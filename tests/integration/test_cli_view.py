@@ -63,7 +63,7 @@ def test_a_report_is_drawn_by_the_installed_command_and_nothing_is_left(perfkit:
     ("arguments", "message"),
     [
         (("nowhere",), "nowhere"),
-        (("file",), "file"),
+        pytest.param(("file",), "file", marks=pytest.mark.nightly),
         ((".", "--host", "192.0.2.1"), "192.0.2.1"),
     ],
 )

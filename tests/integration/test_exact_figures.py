@@ -59,6 +59,7 @@ def test_two_processes_count_alike_to_the_byte(tmp_path: Path, technique: str) -
         assert judged.verdict in (Verdict.PASS, Verdict.NOT_COMPARED), judged.reason
 
 
+@pytest.mark.nightly
 def test_a_per_cent_of_memory_is_found_and_named(tmp_path: Path) -> None:
     """`seq_len` 33 in the place of 32 takes some per cent more of activations, and more FLOPs."""
     before, after = measure(tmp_path / "a"), measure(tmp_path / "b", "gpt:vocab=64:seq_len=33")

@@ -236,7 +236,7 @@ def test_a_folder_that_disappears(when: int, tmp_path: Path, losses: list[str], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [100, 2_000, 20_000])
+@pytest.mark.parametrize("room", [100, *(pytest.param(room, marks=pytest.mark.nightly) for room in (2_000, 20_000))])
 def test_a_disk_that_fills(room: int, tmp_path: Path) -> None:
     """No file can grow beyond `room` bytes."""
     alone = bare("short.py", "--steps", "50", cwd=tmp_path)
@@ -276,8 +276,8 @@ def test_an_unwritable_folder_costs_a_run_its_profile_alone(tmp_path: Path) -> N
     [
         ("raise", 1, RunStatus.FAILED, "ValueError: the loss of step 8 is of no use: ünïcode"),
         ("exit:3", 3, RunStatus.FAILED, "3"),
-        ("exit:0", 0, RunStatus.OK, ""),
-        ("message", 1, RunStatus.FAILED, "enough of this"),
+        pytest.param("exit:0", 0, RunStatus.OK, "", marks=pytest.mark.nightly),
+        pytest.param("message", 1, RunStatus.FAILED, "enough of this", marks=pytest.mark.nightly),
         ("oom", 1, RunStatus.OUT_OF_MEMORY, "can't allocate memory"),
         ("sigint", -signal.SIGINT, RunStatus.INTERRUPTED, "KeyboardInterrupt"),
         ("sigterm", -signal.SIGTERM, RunStatus.INTERRUPTED, "killed"),
@@ -401,7 +401,7 @@ profile.stop()
     ("before", "leave"),
     [
         pytest.param(0, "sys.exit", id="before it began"),
-        pytest.param(4, "sys.exit", id="while timed"),
+        pytest.param(4, "sys.exit", id="while timed", marks=pytest.mark.nightly),
         # As multiprocessing does. Where torch.profiler has been on, with perfkit or without, a forked child hangs in
         # exit() of C: Kineto's destructor waits for a thread that fork() has not copied.
         pytest.param(8, "os._exit", id="while traced"),
@@ -500,7 +500,7 @@ def test_inside_of_pytest(tmp_path: Path) -> None:
     assert b"1 failed, 1 passed" in process.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pytest_inside_of_perfkit_run(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(
         A_TEST.replace("perfkit.profile(tmp_path", "__import__('contextlib').nullcontext(tmp_path")

@@ -36,6 +36,7 @@ def history(store: str, run_id: str, name: str) -> list[tuple[int, float]]:
     return [(metric.step, metric.value) for metric in mlflow.MlflowClient(store).get_metric_history(run_id, name)]
 
 
+@pytest.mark.nightly
 def test_metrics_artifacts_and_params_of_a_run_of_its_own_are_read_back(store: str, tmp_path: Path) -> None:
     logger = open_logger(f"mlflow:{store}", "train")
     logger.scalars(10, {"perfkit/step_s": 0.25, "perfkit/mfu": 0.5})

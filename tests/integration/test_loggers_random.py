@@ -23,7 +23,10 @@ def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 PLACES = {"tensorboard": "tb", "wandb": "", "mlflow": "sqlite:///mlflow.db", "prometheus": "figures.prom"}
 
 
-@pytest.mark.parametrize("tracker", LOGGERS.list_names())
+@pytest.mark.parametrize(
+    "tracker",
+    [pytest.param(name, marks=pytest.mark.nightly) if name == "mlflow" else name for name in LOGGERS.list_names()],
+)
 def test_a_run_without_a_name_of_its_own_draws_none(tracker: str, tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run")
     before = random_states()

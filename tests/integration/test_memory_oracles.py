@@ -32,7 +32,7 @@ FIXTURES = Path(count_step.__file__).parent
 PARAMETERS = {"seq_len": 64, "batch_size": 4}  # the fewest tokens with the peak in backward
 WORKLOAD = label(PARAMETERS)
 VARIANTS = ("baseline", "amp", "ckpt+flash")
-INTERPOSED = ("baseline", "amp")  # a process each
+INTERPOSED = ("baseline", pytest.param("amp", marks=pytest.mark.nightly))  # a process each
 TOLERANCE = 0.001
 
 

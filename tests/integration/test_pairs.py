@@ -179,6 +179,7 @@ def test_a_side_that_fails_is_named_and_nothing_is_left_running(repository, tmp_
     assert alive(workers_of(os.getpid())) == []
 
 
+@pytest.mark.nightly
 def test_a_side_that_hangs_runs_into_the_limit(repository, tmp_path):
     body = "import time; batch is None or time.sleep(600)"
     commit(repository, width=16, body=body)
@@ -202,7 +203,7 @@ measure_pair(side, side, spec(GPT), Path("pair"), index=0, report=lambda text: p
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_workers_end_with_their_parent(tmp_path, number):
     program = PARENT.format(tests=str(Path(__file__).parent))
     parent = subprocess.Popen(

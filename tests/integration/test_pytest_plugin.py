@@ -232,14 +232,15 @@ def test_figures_are_stored_and_hold(stored: pytest.Pytester) -> None:
             "kept",
             ["*peak allocated*+256 KiB*0.5%*", "E * -> 256 KiB *"],
         ),
-        ("op", ["E *ops per step*+0*", "E *2 -> 6 *aten::mul *"]),
-        (
+        pytest.param("op", ["E *ops per step*+0*", "E *2 -> 6 *aten::mul *"], marks=pytest.mark.nightly),
+        pytest.param(
             "math",
             [
                 "E *saved for backward*0.5%*",
                 "E *ops per step*",
                 "E *2 -> *aten::_scaled_dot_product_flash_attention_for_cpu",
             ],
+            marks=pytest.mark.nightly,
         ),
     ],
 )
@@ -252,6 +253,7 @@ def test_planted_regressions_are_found_and_named(
     result.stdout.fnmatch_lines(lines)
 
 
+@pytest.mark.nightly
 def test_what_is_worse_within_what_is_allowed_passes_and_is_said_and_fails_where_it_is_to(
     stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +304,7 @@ def test_tests_that_are_gone_are_told_and_pruned(stored: pytest.Pytester) -> Non
     assert list(variants) == ["tests/test_step.py::test_renamed"]
 
 
+@pytest.mark.nightly
 def test_steps_of_one_test_are_told_apart(folder: pytest.Pytester) -> None:
     put(
         folder,
@@ -324,6 +327,7 @@ def test_both(perfkit_check):
     run(folder).assert_outcomes(passed=1)
 
 
+@pytest.mark.nightly
 def test_the_examples_of_the_docs_run(folder: pytest.Pytester) -> None:
     text = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -105,6 +105,7 @@ def test_a_variant_that_fails_in_a_round_is_told_and_the_others_of_the_round_are
     assert sorted(path.name for path in (tmp_path / "suite").glob("*/1")) == ["1"]
 
 
+@pytest.mark.nightly
 def test_what_is_interrupted_in_a_round_keeps_what_was_measured_before(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "perfkit_cli", "bench", *SMALL, "-t", "ckpt", "--rounds", "9", "--out", "suite"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

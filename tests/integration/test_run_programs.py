@@ -155,8 +155,8 @@ class Watched:
 
 
 def in_tier(program: Program) -> ParameterSet:
-    """A program with its own step and one with ranks are in every run; those of a trainer are nightly."""
-    marks = [] if program.script in ("ddp", "gan") else [pytest.mark.nightly]
+    """A program with a step of its own is in every run; those of a trainer and with ranks are nightly."""
+    marks = [] if program.script == "gan" else [pytest.mark.nightly]
     return pytest.param(program, id=program.script, marks=marks)
 
 

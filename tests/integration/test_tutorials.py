@@ -61,6 +61,7 @@ def test_slow_loop(tmp_path: Path) -> None:
     assert (tmp_path / "perfkit-compare/slow-fixed/comparison.json").exists()
 
 
+@pytest.mark.nightly
 def test_trace(tmp_path: Path) -> None:
     example = Path("examples/h100_qwen1.5_forward.json.gz")
     (tmp_path / "examples").mkdir()

@@ -14,7 +14,10 @@ import pytest
 from tests.warm.command import Command, fits
 from tests.warm.starts import Starts
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks with pidfd, which is Linux's")
+pytestmark = [
+    pytest.mark.nightly,  # of what all other slow tests use
+    pytest.mark.skipif(sys.platform != "linux", reason="forks with pidfd, which is Linux's"),
+]
 
 PROGRAM = """
 import atexit, json, os, resource, sys, threading

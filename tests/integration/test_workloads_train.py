@@ -16,13 +16,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 SHORT_RUNS = [
     ("gpt:vocab=64:seq_len=64", 30, 0.75),
-    ("gpt:size=nano:vocab=2000:seq_len=64", 60, 0.92),
+    pytest.param("gpt:size=nano:vocab=2000:seq_len=64", 60, 0.92, marks=pytest.mark.nightly),
     ("resnet:classes=2:image_size=32:batch_size=16", 20, 0.4),
     (f"{FILES}/mlp.py:build", 300, 0.8),
     (f"hf:{FILES}/llama", 60, 0.95),
-    (f"hf:{FILES}/bert.json", 150, 0.97),
-    (f"hf:{FILES}/vit.json:batch_size=16", 60, 0.9),
-    (f"hf:{FILES}/t5.json", 60, 0.95),
+    pytest.param(f"hf:{FILES}/bert.json", 150, 0.97, marks=pytest.mark.nightly),
+    pytest.param(f"hf:{FILES}/vit.json:batch_size=16", 60, 0.9, marks=pytest.mark.nightly),
+    pytest.param(f"hf:{FILES}/t5.json", 60, 0.95, marks=pytest.mark.nightly),
     (f"hf:{FILES}/llama:task=sequence-classification", 60, 0.5),
 ]
 

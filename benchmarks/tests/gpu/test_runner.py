@@ -225,7 +225,7 @@ def run_fakes_within(
     return run([planned("a", 1)], results, measure, archive, Options(limit_s)), archive
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_run_sh_packs_what_it_has_when_it_is_terminated(tmp_path: Path) -> None:
     command = ["benchmarks/gpu/run.sh", "--device", "cpu", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHON": sys.executable, "OUT": str(tmp_path / "out")}

@@ -17,7 +17,7 @@ def stands(out: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env={**os.environ}, text=True, capture_output=True, timeout=300)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_script_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     first = stands(tmp_path, "--budget", "1")
     assert first.returncode == 0, first.stdout + first.stderr

@@ -27,7 +27,7 @@ from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
 from tests.unit.techniques.planned_bytes import planned_bytes
-from tests.unit.techniques.ranks import rank_of, results_of
+from tests.unit.techniques.ranks import Results, rank_of, results_of
 from tests.unit.techniques.ranks import trained as trained_for
 from tests.unit.techniques.tiny import (
     WORKLOAD,
@@ -66,32 +66,28 @@ VARIANTS = [
     "zero1",
     "zero2",
     "zero3",
+    "amp+flash+ckpt+zero3",
+    *PRECISION,
+    "offload:to=disk",
+    "amp:dtype=fp16+zero3+offload:what=optimizer:to=disk",
+]
+# Of mechanisms that the others have alone or in larger combinations.
+PAIRS = [
     "ckpt+zero1",
     "ckpt+zero3",
     "ckpt:mode=selective+zero2",
     "amp:dtype=fp16",
     "amp:dtype=fp16+zero1",
     "amp:dtype=fp16+zero3",
-    "amp+flash+ckpt+zero3",
-    *PRECISION,
-    "offload:to=disk",
     "offload:what=parameters:to=disk",
     "zero1+offload:what=optimizer:to=disk",
     "zero3+offload:to=disk",
-    "amp:dtype=fp16+zero3+offload:what=optimizer:to=disk",
 ]
 
 # Of a workload with parameter groups, by the names and types of the modules that own the parameters.
 GROUPED_PRECISION = ["zero2:param_dtype=bf16:reduce_dtype=bf16", "zero3:param_dtype=bf16"]
-GROUPED = [
-    *GROUPED_PRECISION,
-    "zero1",
-    "zero3",
-    "ckpt+zero1",
-    "ckpt+zero2",
-    "amp:dtype=fp16+zero1",
-    "zero1+offload:what=optimizer:to=disk",
-]
+GROUPED = [*GROUPED_PRECISION, "zero1"]
+GROUPED_PAIRS = ["zero3", "ckpt+zero1", "ckpt+zero2", "amp:dtype=fp16+zero1", "zero1+offload:what=optimizer:to=disk"]
 # Of a step of the workload's own, with two models and two optimizers.
 OWN_STEP = ["zero1", "zero2", "zero3", "ckpt+zero3", "amp:dtype=fp16+zero1", "amp:dtype=fp16+zero3"]
 
@@ -99,16 +95,23 @@ OWN_STEP = ["zero1", "zero2", "zero3", "ckpt+zero3", "amp:dtype=fp16+zero1", "am
 UNEQUAL = "lora:rank=1+zero3"
 
 
+def train_all(world: World, results: Results, variants: list[str], of_groups: list[str]) -> None:
+    results["baseline"] = trained("baseline", world)
+    for variant in variants:
+        results[variant] = trained(variant, world, results["baseline"]["facts"])
+    results["grouped baseline"] = trained("baseline", world, None, grouped.build())
+    for variant in of_groups:
+        results[f"grouped {variant}"] = trained(variant, world, results["grouped baseline"]["facts"], grouped.build())
+
+
+def pairs_main(rank: int, folder: str) -> None:
+    with rank_of(rank, 2, folder) as (world, results):
+        train_all(world, results, PAIRS, GROUPED_PAIRS)
+
+
 def rank_main(rank: int, folder: str) -> None:
     with rank_of(rank, 2, folder) as (world, results):
-        results["baseline"] = trained("baseline", world)
-        for variant in VARIANTS:
-            results[variant] = trained(variant, world, results["baseline"]["facts"])
-        results["grouped baseline"] = trained("baseline", world, None, grouped.build())
-        for variant in GROUPED:
-            results[f"grouped {variant}"] = trained(
-                variant, world, results["grouped baseline"]["facts"], grouped.build()
-            )
+        train_all(world, results, VARIANTS, GROUPED)
         for variant in ["baseline", *OWN_STEP]:
             results[f"own step {variant}"] = own_steps(variant, rank)
         results["in backward"] = {stage: in_backward(stage, rank) for stage in ("zero2", "zero3")}
@@ -257,6 +260,11 @@ def ranks(tmp_path_factory):
     return results_of(rank_main, tmp_path_factory.mktemp("ranks"), 2, imports)
 
 
+@pytest.fixture(scope="module")
+def ranks_of_pairs(tmp_path_factory):
+    return results_of(pairs_main, tmp_path_factory.mktemp("pairs"), 2)
+
+
 @pytest.mark.parametrize(
     "variant", [v for v in VARIANTS if v not in APPROXIMATED + RELAXED] + [f"grouped {variant}" for variant in GROUPED]
 )
@@ -271,6 +279,13 @@ def test_claims_hold_on_every_rank(ranks, variant):
     for rank in ranks:
         assert rank[variant]["checked"]
         assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("variant", PAIRS + [f"grouped {variant}" for variant in GROUPED_PAIRS])
+def test_pairs_keep_the_losses_and_their_claims(ranks_of_pairs, variant):
+    test_losses_are_the_baselines_on_every_rank(ranks_of_pairs, variant)
+    test_claims_hold_on_every_rank(ranks_of_pairs, variant)
 
 
 def test_claims_of_adapters_hold_of_unequal_shards(ranks):

@@ -66,7 +66,7 @@ def test_all_ranks_get_what_the_first_decides(tmp_path: Path) -> None:
     assert of_two(agree, tmp_path) == ["decided by 0, again by 0"] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_the_first_fails_the_others_hear_of_it_at_once(tmp_path: Path) -> None:
     first, second = of_two(disagree, tmp_path)
     assert first.startswith("OSError: ")

@@ -76,7 +76,7 @@ def test_compiled_losses_claims_and_facts(variant):
     assert facts["compile_cache_hits"] + facts["compile_cache_misses"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_graph_breaks_and_recompilations_are_counted_with_their_reasons():
     made = applied("compile", new_state(workload(Branchy)))
     train(made.state, steps=1)
