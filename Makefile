@@ -20,7 +20,7 @@ DEV = $(VENV)/.ready-dev
 LIGHT_VENV ?= .venv-light
 LIGHT = $(LIGHT_VENV)/.ready
 
-.PHONY: help setup dev demo bench texts test test-light test-slow test-nightly test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
+.PHONY: help setup dev demo bench texts test test-light test-slow test-nightly test-examples test-all test-clusters fuzz fuzz-traces fuzz-memory fuzz-flight soak check lint types imports regressions docs-reference
 .DEFAULT_GOAL := help
 
 help:
@@ -63,7 +63,7 @@ LIGHT_TESTS = $(addprefix tests/unit/,analysis flight store check/test_stored_co
 	tests/integration/test_without_torch.py
 
 test-light: $(LIGHT)
-	$(LIGHT_VENV)/bin/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) filelock hypothesis pytest pytest-timeout pytest-xdist
+	$(INSTALL) filelock hypothesis pytest pytest-timeout pytest-xdist
 	@rm -rf perfkit.egg-info  # as below
 	OMP_NUM_THREADS=1 $(LIGHT_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder \
 		-m 'not slow or cold' $(LIGHT_TESTS) $(ARGS)
@@ -74,6 +74,10 @@ test-slow: $(DEV)
 # Those of the slow tests that a change does not wait for.
 test-nightly: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) -m nightly $(ARGS)
+
+# Quick tests that draw examples: ten times as many.
+test-examples: $(DEV)
+	$(PYTEST) -n $(WORKERS) -m 'hypothesis and not slow' --hypothesis-profile=many $(ARGS)
 
 test-all: $(DEV)
 	$(PYTEST) -n $(SLOW_WORKERS) $(ARGS)
@@ -120,11 +124,15 @@ types: $(DEV)
 imports: $(DEV)
 	$(BIN)/lint-imports
 
+# By uv, which takes a tenth of pip's time, where `make dev` has installed that; but torch from where pip is told to look.
+$(LIGHT) test-light: INSTALL = $$([ -x $(BIN)/uv ] && echo $(BIN)/uv pip install --python $(LIGHT_VENV) || \
+	echo $(LIGHT_VENV)/bin/python -m pip install) --quiet -c constraints.txt $(PIP_ARGS)
+$(READY): INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt $(PIP_ARGS)
 $(READY): EXTRAS = [torch,images]
 $(READY) $(LIGHT): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("perfkit needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another one with make PYTHON=/path/to/python3")'
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet -c constraints.txt $(PIP_ARGS) -e '.$(EXTRAS)'
+	$(INSTALL) -e '.$(EXTRAS)'
 	@touch $@
 
 # 150 packages, which pip takes minutes for. What setuptools leaves in the checkout says that all of perfkit is a plugin of
