@@ -24,9 +24,10 @@ pytest_plugins = ["tests.tiers", "tests.light_tests"]
 
 _CACHES = count()
 
-# Machines are noisy: no example fails for the time that it takes.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Machines are noisy: no example fails for the time that it takes. By night ten times as many are tried.
+settings.register_profile("few", deadline=None, max_examples=30)
+settings.register_profile("many", deadline=None, max_examples=300)
+settings.load_profile("few")
 
 # A shell's background jobs are started deaf to SIGINT, which tests of interruption send to themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,6 +12,7 @@ from tests.fixtures.python_page import PAGE, prepare_folder, run_examples
 _OTHER_FIGURES = ("perfkit.check(", "checked", "perfkit.plan(")
 
 
+@pytest.mark.slow
 def test_examples_give_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare_folder(tmp_path)
     monkeypatch.chdir(tmp_path)

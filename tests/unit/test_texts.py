@@ -10,6 +10,7 @@ from tests.texts.write_texts import build_texts, list_files
 _SHOWN = 40  # lines of the differences
 
 
+@pytest.mark.slow
 def test_the_files_hold_what_is_written_anew() -> None:
     texts, files = build_texts(), list_files()
     changes: list[str] = []

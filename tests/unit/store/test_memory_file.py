@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.core.allocations import (
@@ -92,7 +92,6 @@ def same(found: Any, expected: Any) -> bool:
 
 
 @given(written=any_allocations())
-@settings(max_examples=50, deadline=None)
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, written: Allocations) -> None:
     path = tmp_path_factory.mktemp("round") / "memory.parquet"
     write_allocations(path, written)

@@ -62,12 +62,16 @@ def planned(variant: str, ranks: int) -> dict[tuple[str, int], float]:
         return planned_bytes(variant, WorkloadSpec(name="gpt"), ranks, kind_and_ranks)
 
 
-@pytest.mark.parametrize("variant", OVER_DP)
+@pytest.mark.parametrize(
+    "variant",
+    [each if each == "zero3+tp2" else pytest.param(each, marks=pytest.mark.nightly) for each in OVER_DP],
+)
 def test_each_dimension_has_its_own_volume_on_fake_ranks(variant: str) -> None:
     over_dp = {(kind, 4): times * held_bytes() for kind, times in OVER_DP[variant].items()}
     assert planned(variant, 8) == {(kind, 2): size for kind, size in over_tp().items()} | over_dp
 
 
+@pytest.mark.nightly
 def test_shards_of_parts_are_replicated_on_fake_ranks() -> None:
     held = held_bytes()
     over_shards = {"all-gather": 2 * held, "reduce-scatter": held}

@@ -17,23 +17,28 @@ VARIANTS = [
     "amp:dtype=fp16",
     "ckpt",
     "ckpt:skip=1",
-    "ckpt:every=sqrt",
-    "ckpt:every=3",
-    "ckpt:every=2:mode=selective",
     "ckpt:mode=selective",
     "ckpt:mode=selective:save=addmm/bmm",
     "flash",
     "flash:backend=math",
-    "flash:backend=auto",
     "offload:to=disk",
     "offload:what=optimizer:to=disk",
     "offload:what=parameters:to=disk",
-    "amp+ckpt",
     "amp:dtype=fp16+offload:what=optimizer:to=disk",
     "amp+flash+ckpt+offload:to=disk",
-    "ckpt+flash:backend=math",
-    "ckpt:mode=selective+offload:what=parameters:to=disk",
-    "flash+ckpt:mode=selective+offload:to=disk",
+    *(
+        pytest.param(each, marks=pytest.mark.nightly)
+        for each in (
+            "ckpt:every=sqrt",
+            "ckpt:every=3",
+            "ckpt:every=2:mode=selective",
+            "flash:backend=auto",
+            "ckpt+flash:backend=math",
+            "ckpt:mode=selective+offload:what=parameters:to=disk",
+            "flash+ckpt:mode=selective+offload:to=disk",
+            "amp+ckpt",
+        )
+    ),
 ]
 
 

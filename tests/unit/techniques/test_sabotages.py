@@ -247,10 +247,13 @@ SABOTAGES: list[tuple[str, str, Sabotage, str, str]] = [
     ("gradients are kept", "optim_in_backward", keep_gradients, "blocks", "copies"),
     ("outputs are kept", "ckpt", keep_outputs, "blocks", "copies"),
 ]  # fmt: skip
+# What is wrong everywhere, where a row has it wrong in part, which is harder to find.
+WHOLE = {"attention stays explicit", "blocks keep their activations", "updates in a loop", "masks are dropped"}
 
 
 @pytest.mark.parametrize(
-    ("variant", "sabotage", "workload", "verdict"), [row[1:] for row in SABOTAGES], ids=[row[0] for row in SABOTAGES]
+    ("variant", "sabotage", "workload", "verdict"),
+    [pytest.param(*row[1:], id=row[0], marks=[pytest.mark.nightly] if row[0] in WHOLE else []) for row in SABOTAGES],
 )
 def test_each_sabotage_is_caught(variant: str, sabotage: Sabotage, workload: str, verdict: str) -> None:
     assert verdict in judge(variant, sabotage, workload)
@@ -259,9 +262,13 @@ def test_each_sabotage_is_caught(variant: str, sabotage: Sabotage, workload: str
 # Compiling takes long, and the facts here are of whole batches.
 LEFT_OUT = {("compile", "blocks"), ("accum:steps=2", "blocks")}
 HONEST = sorted({(variant, workload) for _, variant, _, workload, _ in SABOTAGES} - LEFT_OUT)
+EVERY_TIME = {("ckpt", "blocks"), ("optim:use=fused", "blocks"), ("optim:use=foreach", "dropout")}
 
 
-@pytest.mark.parametrize(("variant", "workload"), HONEST)
+@pytest.mark.parametrize(
+    ("variant", "workload"),
+    [row if row in EVERY_TIME else pytest.param(*row, marks=pytest.mark.nightly) for row in HONEST],
+)
 def test_the_technique_itself_is_credited(variant: str, workload: str) -> None:
     assert judge(variant, None, workload) == ()
 

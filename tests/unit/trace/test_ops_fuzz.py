@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.core.record import PHASES
@@ -51,7 +51,6 @@ def arrows(draw: st.DrawFn) -> Event:
     }  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(events(), events(), arrows()), min_size=1, max_size=40))
 def test_everything_is_there_once(given: list[Event]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -57,7 +57,7 @@ files = lists | st.dictionaries(
     st.sampled_from(("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "x")),
     lists | anything,
 )
-settled = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+settled = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def read_or_refuse(path: Path, content: bytes) -> Trace | None:

@@ -55,6 +55,7 @@ def errors(seed: int, folder: Path, cases: dict[str, changes.Change]) -> dict[st
     return found
 
 
+@pytest.mark.slow
 def test_programs_that_no_one_tuned_on(tmp_path: Path) -> None:
     found = np.asarray([one for seed in SEEDS for one in errors(seed, tmp_path, CASES).values()])
     assert np.quantile(found, 0.9) <= 0.01

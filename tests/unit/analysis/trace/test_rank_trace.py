@@ -462,7 +462,7 @@ KERNEL = st.tuples(
 
 
 @given(st.lists(KERNEL, min_size=1, max_size=14), st.integers(0, 3))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nothing_is_lost_or_counted_twice(tmp_path: Path, kernels: list[Any], steps: int) -> None:
     assume(any(duration for _, _, duration, _, _ in kernels))  # records without a time alone tell nothing of a device
     events: list[Event] = [mark(f"ProfilerStep#{number}", number * 100, 100) for number in range(steps)]

@@ -100,6 +100,7 @@ def test_half_the_threshold_hardly_ever_fails() -> None:
     assert ends["any fail"] <= ALPHA * SEQUENCES
 
 
+@pytest.mark.nightly
 def test_twice_the_threshold_is_hardly_ever_taken_for_less_than_it() -> None:
     twice = {name: margin * 2 for name, margin in MARGINS.items()}
     ends = _ends(_normal, plan_looks(list_looks(36)), twice, seed=7)

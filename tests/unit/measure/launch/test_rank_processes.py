@@ -16,6 +16,7 @@ from perfkit.measure.launch.rank_processes import RankProcess, await_ends, build
 _LEAVES = "setsid sleep 300 & echo $!; {then}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["exit 0", "sleep 300"])
 def test_a_child_in_its_own_session_ends_with_the_rank(tmp_path: Path, then: str) -> None:
     rank = RankProcess(["sh", "-c", _LEAVES.format(then=then)], env={"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE)

@@ -16,16 +16,20 @@ from perfkit.core.record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.measure.rank.run_rank import run_rank
-from perfkit.plan.rehearsal.rehearsal import RehearsedStep, _is_plain_adam, rehearse_step
+from perfkit.plan.rehearsal.rehearsal import RehearsedStep, _is_plain_adam
 from perfkit.plan.rehearsal.step_ops import StepCollective, StepCopy, StepOp
 from perfkit.store.memory_file import read_allocations
 from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.workload_table import load_workload
+from tests.fixtures.shared_rehearsals import share_rehearsals
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 WORKLOADS = Path(__file__).parents[4] / "benchmarks" / "plan_workloads.py"
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 LONG = WorkloadSpec(name="gpt", params={"size": "nano"})  # whose peak is in backward
+
+
+rehearse_step = share_rehearsals()
 
 
 @pytest.fixture(autouse=True)
@@ -71,11 +75,10 @@ def by_category(held: MemoryAccount) -> dict[str, int]:
     "techniques",
     [
         "baseline",
-        "accum",
         "amp+ckpt",
         *(
             pytest.param(each, marks=pytest.mark.nightly)
-            for each in ("amp", "ckpt", "flash", "distill", "prune:rewind=1")
+            for each in ("accum", "amp", "ckpt", "flash", "distill", "prune:rewind=1")
         ),
     ],
 )
@@ -105,7 +108,10 @@ def test_modules_are_told_as_in_a_real_step(tmp_path: Path) -> None:
     assert {(row.module, row.category): row.bytes for row in fake.rows if row.bytes > 10_000} == held
 
 
-@pytest.mark.parametrize(("technique", "parameters", "state"), [("ddp", 1, 1), ("zero1", 1, 2), ("zero3", 2, 2)])
+@pytest.mark.parametrize(
+    ("technique", "parameters", "state"),
+    [("ddp", 1, 1), pytest.param("zero1", 1, 2, marks=pytest.mark.nightly), ("zero3", 2, 2)],
+)
 def test_ranks_hold_their_share_of_the_state(technique: str, parameters: int, state: int) -> None:
     """ZeRO (arXiv 1910.02054, section 5): stage 1 divides optimizer state, stage 3 parameters too.
 
@@ -118,12 +124,13 @@ def test_ranks_hold_their_share_of_the_state(technique: str, parameters: int, st
     assert held["optimizer state"] == pytest.approx(2 * whole / state, rel=0.001)
 
 
+@pytest.mark.nightly
 def test_many_ranks_take_no_more_than_their_share() -> None:
     whole = by_category(planned(spec()))["parameter"]
     assert by_category(planned(spec("zero3", ranks=64)))["parameter"] == pytest.approx(whole / 64, rel=0.05)
 
 
-@pytest.mark.parametrize("techniques", ["baseline", "accum"])
+@pytest.mark.parametrize("techniques", [pytest.param("baseline", marks=pytest.mark.nightly), "accum"])
 def test_an_lstm_takes_what_its_library_does(techniques: str, tmp_path: Path) -> None:
     """oneDNN's blocked weights and workspace, forward and backward."""
     small = WorkloadSpec(name=f"{WORKLOADS}:lstm", params={"batch_size": 4, "seq_len": 8})
@@ -279,7 +286,10 @@ def test_what_a_gpu_lacks_or_a_plan_cannot_know_is_said(techniques: str, gpu: st
         on_gpu(techniques, gpu, ranks=2 if "zero" in techniques else 1)
 
 
-@pytest.mark.parametrize("techniques", ["amp+flash", "amp+flash:backend=cudnn", "flash:backend=efficient"])
+@pytest.mark.parametrize(
+    "techniques",
+    ["amp+flash", pytest.param("amp+flash:backend=cudnn", marks=pytest.mark.nightly), "flash:backend=efficient"],
+)
 def test_attention_by_a_gpus_backend_keeps_no_scores(techniques: str) -> None:
     plain = "amp" if "amp" in techniques else "baseline"
     assert peak(on_gpu(techniques, workload=LONG)) < peak(on_gpu(plain, workload=LONG))

@@ -16,14 +16,17 @@ from perfkit.cost.calls.collective import CollectiveType, Message
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.range_marks import mark_phase
 from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
-from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepOps, StepPage
 from perfkit.plan.target.fake_host import FakeHostPage
 from perfkit.plan.target.work import Work
 from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.workload_table import load_workload
+from tests.fixtures.shared_rehearsals import share_rehearsals
 
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
+
+
+rehearse_step = share_rehearsals()
 
 
 @pytest.fixture(autouse=True)

@@ -60,7 +60,7 @@ def test_a_setting_of_cublas_that_is_not_modeled_is_told(monkeypatch: pytest.Mon
     assert [*planning._describe_unknown_settings(CPU)] == []
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+@pytest.mark.parametrize("dtype", ["bf16", pytest.param("fp16", marks=pytest.mark.nightly)])
 def test_a_precision_that_the_parameters_have_already_is_a_variant_with_a_reason(dtype: str) -> None:
     request = replace(
         REQUEST,

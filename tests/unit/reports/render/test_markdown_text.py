@@ -47,6 +47,5 @@ def test_text_reads_as_it_was_in_a_paragraph_and_in_a_cell(text: str) -> None:
 
 
 @given(st.text(max_size=2000))
-@settings(deadline=None, max_examples=30)
 def test_long_text_is_cut_in_its_middle(text: str) -> None:
     assert len("".join(rendered(f"x{escape_markdown(text)}").words).strip()) <= LONGEST + 1

@@ -53,7 +53,9 @@ def drawn(drawing: dict[str, Any], **chart: Any) -> matplotlib.figure.Figure:
     return draw_chart(Chart(id="one", figure=drawing, label="", **chart))
 
 
-@pytest.mark.parametrize("kind", DOCUMENTS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.nightly) if kind == "ranks" else kind for kind in DOCUMENTS]
+)
 def test_every_chart_is_drawn_with_all_of_its_traces(kind: str) -> None:
     some = charts(DOCUMENTS[kind]())
     assert some

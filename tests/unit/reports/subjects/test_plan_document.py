@@ -37,7 +37,9 @@ def shown(plan: Plan) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name == "ranks" else name for name in ALL]
+)
 def test_every_form_is_written_and_comes_back(name: str, tmp_path: Path) -> None:
     plan = getattr(sample, name)()
     paths = write_document(build_document(plan), tmp_path, figures=Weight.DETAIL)

@@ -65,7 +65,13 @@ def held_in_backward(variant: str, layers: int) -> int:
 
 @pytest.mark.parametrize(
     ("variant", "segments"),
-    [("ckpt", 16), ("ckpt:every=4", 4), ("ckpt:every=sqrt", 4), ("ckpt:every=5", 4), ("ckpt:every=3:skip=1", 4)],
+    [
+        ("ckpt", 16),
+        pytest.param("ckpt:every=4", 4, marks=pytest.mark.nightly),
+        pytest.param("ckpt:every=sqrt", 4, marks=pytest.mark.nightly),
+        ("ckpt:every=5", 4),
+        ("ckpt:every=3:skip=1", 4),
+    ],
 )
 def test_of_each_segment_its_input_is_saved(variant: str, segments: int) -> None:
     state = applied(variant, new_state(deep(16))).state
@@ -112,7 +118,7 @@ def test_what_is_to_be_found_is_not_applied() -> None:
         applied("ckpt:fit=2MiB")
 
 
-@pytest.mark.parametrize("layers", [4, 9, 16, 25])
+@pytest.mark.parametrize("layers", [4, 9, *(pytest.param(each, marks=pytest.mark.nightly) for each in (16, 25))])
 def test_memory_is_of_the_order_of_the_square_root_of_the_depth(layers: int) -> None:
     """Chen et al., section 4.1: n/k checkpoints, and the activations of one segment of k."""
     root = math.isqrt(layers)
@@ -192,7 +198,7 @@ def test_what_named_ops_return_is_kept() -> None:
     [
         ("ckpt:mode=selective:gemm_every=2", 3 + 4, 1),  # out; down is the last, and not needed
         ("ckpt:mode=selective:gemm_every=3", 3 + 1, 2),  # out and up
-        ("ckpt:mode=selective:gemm_every=4", 3, 2),
+        pytest.param("ckpt:mode=selective:gemm_every=4", 3, 2, marks=pytest.mark.nightly),
     ],
 )
 def test_every_second_gemm_is_kept(variant: str, kept_widths: int, again: int) -> None:

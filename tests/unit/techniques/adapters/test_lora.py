@@ -116,12 +116,12 @@ def test_a_base_that_is_not_frozen_is_caught() -> None:
     "variant",
     [
         "lora+ckpt",
-        "amp+lora",
+        pytest.param("amp+lora", marks=pytest.mark.nightly),
         "amp+qlora",
-        "flash+lora",
-        "lora+optim:use=lion",
+        pytest.param("flash+lora", marks=pytest.mark.nightly),
+        pytest.param("lora+optim:use=lion", marks=pytest.mark.nightly),
         "lora+optim_in_backward",
-        "qlora+optim_in_backward",
+        pytest.param("qlora+optim_in_backward", marks=pytest.mark.nightly),
     ],
 )
 def test_it_goes_with_others(variant: str) -> None:

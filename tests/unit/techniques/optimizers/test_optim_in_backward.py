@@ -54,9 +54,13 @@ BESIDE = [
     "optim:use=forloop",
     "optim:use=fused",
 ]
+EVERY_TIME = ("", "ckpt", "amp", "offload:what=optimizer:to=disk", "optim:use=fused", "adamw8bit", "lion")
 
 
-@pytest.mark.parametrize("beside", ["", *BESIDE, *ALONE])
+@pytest.mark.parametrize(
+    "beside",
+    [each if each in EVERY_TIME else pytest.param(each, marks=pytest.mark.nightly) for each in ("", *BESIDE, *ALONE)],
+)
 def test_losses_are_the_same_and_all_claims_hold(
     beside: str, reference: dict[str, float], baseline: dict[str, float]
 ) -> None:

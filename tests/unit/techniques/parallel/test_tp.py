@@ -45,7 +45,7 @@ def exchanged(variant: str, ranks: int) -> dict[tuple[str, str], float]:
         return planned_bytes(variant, workload, ranks, kind_and_phase)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_an_all_reduce_of_activations_for_every_split_layer(ranks: int) -> None:
     tokens = BATCH * ranks * TIME
     activations = 4 * tokens * WIDTH
@@ -56,7 +56,7 @@ def test_an_all_reduce_of_activations_for_every_split_layer(ranks: int) -> None:
     }
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_loss_parallelism_sends_three_numbers_a_token_in_place_of_its_logits(ranks: int) -> None:
     tokens = BATCH * ranks * TIME
     activations = 4 * tokens * WIDTH
@@ -66,7 +66,7 @@ def test_loss_parallelism_sends_three_numbers_a_token_in_place_of_its_logits(ran
     }
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_sequence_parallelism_gathers_and_scatters_as_many_bytes(ranks: int) -> None:
     tokens = BATCH * ranks * TIME
     activations = 4 * tokens * WIDTH

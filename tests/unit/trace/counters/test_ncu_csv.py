@@ -111,7 +111,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path: Path, text: str) -> None:
     with contextlib.suppress(RunFormatError):

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import msgspec
 import plotly.graph_objects as go
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -234,7 +234,6 @@ def test_what_is_not_gated_is_printed_only_when_asked_for() -> None:
 
 
 @given(st.text(max_size=60), st.sampled_from([40, 80]))
-@settings(max_examples=40, deadline=None)
 def test_no_text_of_a_check_reaches_the_terminal_as_a_command(text: str, width: int) -> None:
     check, note = sample.every_verdict(), make_note("check.pairs", text)
     variant = msgspec.structs.replace(check.variants[0], variant=text, pairs=(), notes=(note,))
