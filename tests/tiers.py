@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from perfkit.core.optional_deps import is_torch_installed
+from tests.warm.command import zygote_environment
 from tests.warm.starts import Starts, Zygote
 
 _CLUSTERS = "clusters"
@@ -97,22 +99,38 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_ADDRESS = "zygote"
 _ZYGOTE = pytest.StashKey[Zygote]()
+_STARTS = pytest.StashKey[Starts]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # A zygote finds what is installed, not what PYTHONPATH leads to.
-    if sys.platform == "linux" and not os.environ.get("PYTHONPATH"):
+    if sys.platform != "linux" or os.environ.get("PYTHONPATH"):
+        return
+    address = getattr(config, "workerinput", {}).get(_ADDRESS)
+    if address is None:
         config.stash[_ZYGOTE] = Zygote()
-        config.stash[_ZYGOTE].starts.install()
+        config.stash[_STARTS] = config.stash[_ZYGOTE].starts
+    else:
+        config.stash[_STARTS] = Starts(lambda: address, zygote_environment(os.environ), warm=False)
+    config.stash[_STARTS].install()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """All processes that run tests have one zygote, of the process that started them; quick tests need none."""
+    config = node.config
+    if _ZYGOTE in config.stash and config.option.markexpr != "not slow" and is_torch_installed():
+        node.workerinput[_ADDRESS] = config.stash[_ZYGOTE].start()
 
 
 @pytest.fixture
 def warm_starts(request: pytest.FixtureRequest) -> Starts:
     """What decides in this test whether a process is forked or started."""
-    if _ZYGOTE not in request.config.stash:
+    if _STARTS not in request.config.stash:
         pytest.skip("no warm starts here")
-    return request.config.stash[_ZYGOTE].starts
+    return request.config.stash[_STARTS]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -124,9 +142,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """A test that starts Python and is not marked as slow fails."""
     if item.get_closest_marker("slow"):
-        if _ZYGOTE not in item.config.stash:
+        if _STARTS not in item.config.stash:
             return (yield)
-        starts = item.config.stash[_ZYGOTE].starts
+        starts = item.config.stash[_STARTS]
         starts.warm = item.get_closest_marker("cold") is None
         try:
             return (yield)

@@ -102,13 +102,16 @@ class Starts:
 
 
 class Zygote:
-    """The zygote of this process, started when it is asked for first; what it has forked outlives it."""
+    """The zygote of this process and of those it gives the address, started when it is asked for first.
+
+    What it has forked outlives it.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="perfkit-zygote-")
         self._environment = zygote_environment(os.environ)
-        self.starts = Starts(self._started, self._environment, warm=False)
+        self.starts = Starts(self.start, self._environment, warm=False)
 
     def end(self) -> None:
         if self._process is not None:
@@ -117,7 +120,8 @@ class Zygote:
             self._process.wait()
         self._folder.cleanup()
 
-    def _started(self) -> str:
+    def start(self) -> str:
+        """Start it unless it has been; its address."""
         address = os.fspath(Path(self._folder.name) / "socket")
         if self._process is None:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
