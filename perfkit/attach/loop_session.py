@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median
+from weakref import WeakSet
 
 import msgspec
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 import perfkit
 from perfkit.attach.host.budget import OVERHEAD, RecordingBudget
@@ -90,6 +92,7 @@ class LoopSession:
         self.roots: tuple[nn.Module, ...] = ()
         self.trained = TrainedModels(torch.device("cpu"), {}, ())
         self._began = datetime.now(UTC), time.monotonic()
+        self._released: WeakSet[Optimizer] = WeakSet()
         self._mark: AbstractContextManager[None] | None = None
         self._created_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._suite: Suite | None = None
@@ -171,9 +174,15 @@ class LoopSession:
         """Release what is trained: the program may want its memory back."""
         if self.main is None:
             return
+        self._released.update(self.trained.optimizers)
         self.roots, self.trained = (), TrainedModels(self.trained.device, {}, ())
         self.loop.let_go()
         self.main.let_go(self.trained)
+
+    def sum_versions(self) -> int:
+        """Sum the versions of all that the released optimizers update: it changes with each update, hooks or not."""
+        groups = (group for optimizer in [*self._released] for group in optimizer.param_groups)
+        return sum(parameter._version for group in groups for parameter in group["params"])
 
     def begin(self, variant: str, trigger: str = "") -> VariantRecording:
         """Start a separate recording; those after the first are compared with it."""

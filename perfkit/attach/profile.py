@@ -95,6 +95,12 @@ class Profile:
         return 0 if self._watcher is None else self._watcher.session.steps
 
     @property
+    def updates(self) -> int:
+        """A number that changes with each update of the loop's parameters once all is recorded, except by a replayed
+        CUDA graph."""
+        return 0 if self._watcher is None else self._watcher.session.sum_versions()
+
+    @property
     def folder(self) -> Path:
         """The folder of the run; until the first step is over, the one that was asked for."""
         return self._order.wishes.folder if self._watcher is None else self._watcher.session.folder

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from perfkit.core.errors import PerfkitError
 from perfkit.store.layout import get_rank_folder
 from perfkit_cli.run_script.left_report import leave_report, write_line
+from perfkit_cli.run_script.program_moves import ProgramMoves
 
 if TYPE_CHECKING:
     from perfkit.attach.profile import Profile
@@ -19,15 +20,13 @@ _POLL_S = 30.0
 
 
 class Progress(NamedTuple):
-    """How far a rank is: its steps, and the collectives that it has entered and ended.
-
-    `counts_steps`: hooks count steps, as they do until all is recorded.
-    """
+    """How far a rank is: its steps, which hooks count until all is recorded, the looks at which its program had moved,
+    and the collectives that it has entered and ended."""
 
     steps: int
+    moves: int
     entered: int
     ended: int
-    counts_steps: bool
 
 
 class StallClock:
@@ -38,7 +37,7 @@ class StallClock:
         self._longest_s = 0.0
         self._least_s = least_s
         self.poll_s = poll_s
-        self._last = Progress(0, 0, 0, counts_steps=True)
+        self._last = Progress(0, 0, 0, 0)
         self._told = False
 
     def is_stalled(self, now: Progress) -> bool:
@@ -47,13 +46,13 @@ class StallClock:
         Before the first step only a collective that has not ended is a stall: preparing data may take any time.
         """
         last, self._last = self._last, now
-        if now[:3] != last[:3]:
+        if now != last:
             if last.steps:
                 self._longest_s = max(self._longest_s, self.quiet_s)
             self.quiet_s, self._told = 0.0, False
             return False
         self.quiet_s += self.poll_s
-        is_counted = now.entered > now.ended or (now.steps > 0 and (now.counts_steps or now.entered > 0))
+        is_counted = now.entered > now.ended or now.steps > 0
         if self._told or not is_counted or self.quiet_s < max(self._least_s, _FACTOR * self._longest_s):
             return False
         self._told = True
@@ -68,6 +67,7 @@ class StallWatch:
         self._rank = rank
         self._clock = clock or StallClock()
         self._ended = threading.Event()
+        self._moves = ProgramMoves(lambda: (profile.steps, profile.updates), self._ended.wait)
 
     def start(self) -> None:
         threading.Thread(target=self._look, name="perfkit stalls", daemon=True).start()
@@ -77,10 +77,15 @@ class StallWatch:
 
     def _look(self) -> None:
         while not self._ended.wait(self._clock.poll_s):
-            counts_steps = self._profile.active
-            if self._clock.is_stalled(Progress(self._profile.steps, *_count_collectives(), counts_steps)):
+            if self._clock.is_stalled(self._read_progress()):
                 with suppress(PerfkitError, RuntimeError, MemoryError, OSError):  # a disk that is full
                     self._report()
+
+    def _read_progress(self) -> Progress:
+        entered, ended = _count_collectives()
+        if entered == ended:  # else it waits for others, wherever its main thread is meanwhile
+            self._moves.look()
+        return Progress(self._profile.steps, self._moves.count, entered, ended)
 
     def _report(self) -> None:
         folder = get_rank_folder(self._profile.folder / _FOLDER, self._rank)
