@@ -93,8 +93,23 @@ class Dropped(nn.Module):
         return self.layers(x)
 
 
+class Deep(nn.Module):
+    """Twelve residual layers and a recurrent one, no dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 16), nn.Tanh()) for _ in range(12))
+        self.recurrent = nn.GRU(16, 16, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.recurrent(x)[0]
+
+
 WORKLOADS = {
     "blocks": FOUR_BLOCKS,
+    "deep": replace(FOUR_BLOCKS, build_model=Deep, blocks=lambda _model: (), use_sdpa=None),
     "dropout": replace(FOUR_BLOCKS, build_model=Dropped, blocks=lambda _model: (), use_sdpa=None),
 }
 
@@ -222,6 +237,28 @@ def scale_gradients(state: TrainState, _stack: ExitStack) -> None:
     state.backward = lambda loss: backward(loss * 8)
 
 
+def change_a_gradient(change: Callable[[torch.Tensor], torch.Tensor]) -> Sabotage:
+    """One of twelve layers gets another gradient."""
+
+    def sabotage(state: TrainState, _stack: ExitStack) -> None:
+        for parameter in state.model.get_submodule("layers.5").parameters():
+            parameter.register_hook(change)
+
+    return sabotage
+
+
+def recompute_from_another_state(state: TrainState, _stack: ExitStack) -> None:
+    """Outputs are right; the gradients are of a recomputation that began with another hidden state."""
+    layer = state.model.get_submodule("recurrent")
+    run = layer.forward
+
+    def forward(x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        again, _ = run(x, torch.full((1, len(x), 16), 0.5))
+        return run(x)[0].detach() + again - again.detach(), None
+
+    layer.forward = forward  # type: ignore[method-assign]
+
+
 SABOTAGES: list[tuple[str, str, Sabotage, str, str]] = [
     ("attention stays explicit", "flash:backend=auto", make_attention_explicit(4), "blocks", "not active"),
     ("half of the attention stays explicit", "flash:backend=auto", make_attention_explicit(2), "blocks", "in part"),
@@ -230,6 +267,12 @@ SABOTAGES: list[tuple[str, str, Sabotage, str, str]] = [
     ("half of the blocks compute in fp32", "amp", leave_autocast, "blocks", "not active"),
     ("microbatches are summed", "accum:steps=2", sum_microbatches, "blocks", "differs"),
     ("gradients are scaled", "optim:use=foreach", scale_gradients, "blocks", "differs"),
+    ("a layer's gradient is 2 % too long", "optim:use=foreach", change_a_gradient(lambda grad: 1.02 * grad), "deep",
+     "differs"),
+    ("a layer's gradient is dropped", "optim:use=foreach", change_a_gradient(torch.zeros_like), "deep", "differs"),
+    ("a layer's gradient is turned", "optim:use=foreach", change_a_gradient(lambda grad: grad.flip(0)), "deep",
+     "differs"),
+    ("another state is recomputed", "optim:use=foreach", recompute_from_another_state, "deep", "differs"),
     ("updates in a loop", "optim:use=fused", update_in_a_loop(lambda _: True), "blocks", "not active"),
     (
         "matrices in a loop", "optim:use=fused", update_in_a_loop(lambda parameter: parameter.dim() > 1), "blocks",
