@@ -14,11 +14,13 @@ Floats = NDArray[np.float64]
 
 class StepLateness(NamedTuple):
     """Seconds with a row for each rank and a column for each of `steps`, the numbers of those in which collectives were
-    matched: how much later than the first rank it came, and how long it waited for the last. NaN where none was."""
+    matched: how much later than the first rank it came, how long it waited for the last, and how much longer it waited
+    than it was late in the same collective. NaN where none was."""
 
     steps: Ints
     late_s: Floats
     wait_s: Floats
+    early_wait_s: Floats
 
     def compute_last_shares(self) -> list[float | None]:
         """The share of its steps in which each rank was last; None without steps."""
@@ -34,7 +36,7 @@ class StepLateness(NamedTuple):
 def compute_step_lateness(source: Source, ranks: int, slots: Slots, matched: MatchedCollectives) -> StepLateness:
     """Reduce the counted collectives of each rank to its steps, one rank at a time."""
     steps = np.unique(matched.step[matched.counted])
-    late, wait = np.full((ranks, len(steps)), np.nan), np.full((ranks, len(steps)), np.nan)
+    late, wait, early = (np.full((ranks, len(steps)), np.nan) for _ in range(3))
     shortest = matched.longest_ns - matched.worst_ns
     for rank in range(ranks):
         rows = source(rank)
@@ -43,6 +45,7 @@ def compute_step_lateness(source: Source, ranks: int, slots: Slots, matched: Mat
         slot, lasted = slot[used], (rows.end_ns - rows.start_ns)[used]
         at = np.searchsorted(steps, matched.step[slot])
         matched_steps = np.bincount(at, minlength=len(steps)) > 0
-        for into, waited in ((late, matched.longest_ns[slot] - lasted), (wait, lasted - shortest[slot])):
-            into[rank, matched_steps] = (np.bincount(at, waited, len(steps)) / 1e9)[matched_steps]
-    return StepLateness(steps, late, wait)
+        late_ns, wait_ns = matched.longest_ns[slot] - lasted, lasted - shortest[slot]
+        for into, each in ((late, late_ns), (wait, wait_ns), (early, np.maximum(wait_ns - late_ns, 0))):
+            into[rank, matched_steps] = (np.bincount(at, each, len(steps)) / 1e9)[matched_steps]
+    return StepLateness(steps, late, wait, early)

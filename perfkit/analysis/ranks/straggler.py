@@ -43,9 +43,10 @@ def find_late_ranks(step_s: float, lateness: StepLateness) -> list[int]:
     wait for them.
 
     Empty if they are more than half of all ranks (of an odd number, one more), or not the last ones in most steps; or
-    if one of them comes late after waiting as long elsewhere.
+    if one of them comes late after waiting as long elsewhere. That it waits for a later one where it is late itself
+    does not count.
     """
-    late_s, wait_s = (np.where(np.isnan(seconds), 0.0, seconds) for seconds in (lateness.late_s, lateness.wait_s))
+    late_s, early_s = (np.where(np.isnan(each), 0.0, each) for each in (lateness.late_s, lateness.early_wait_s))
     ranks, steps = late_s.shape
     if not steps:
         return []
@@ -54,7 +55,7 @@ def find_late_ranks(step_s: float, lateness: StepLateness) -> list[int]:
     late, others = (order[part] for part in (mean[order] >= mean.max() / 2, mean[order] < mean.max() / 2))
     if len(late) > (ranks + 1) // 2 or not len(others):
         return []
-    own_s = mean - wait_s.mean(axis=1)
+    own_s = mean - early_s.mean(axis=1)
     often = 1.0 if steps < _FEW_STEPS else _OFTEN
     last = (late_s[late].min(axis=0) > late_s[others].max(axis=0)).mean()
     return late.tolist() if own_s[late].min() > _STANDS_OUT * step_s and last >= often else []

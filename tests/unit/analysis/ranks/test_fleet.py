@@ -416,3 +416,37 @@ def test_what_the_reducer_keeps_of_a_rank_does_not_grow_with_its_collectives(ran
         reducer.add(rank(number), came((ends - 100 * US).tolist(), ends.tolist()))
     kept = [value for member in reducer._members for value in member]
     assert not any(isinstance(value, np.ndarray | list | Arrivals | RankTrace) for value in kept)
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "together", "caused_ms", "saved_ms"),
+    [
+        ((37, 35, 0), 2, 2, 37),
+        ((37, 35, 1, 0), 2, 2, 36),
+        ((37, 30, 22, 3, 0, 0), 3, 7, 34),  # the third waits 15 ms for the first where it is late itself
+        ((30, 29, 20, 18, 0, 0, 0), 4, 1, 30),
+    ],
+)
+def test_ranks_that_are_late_by_different_delays_are_late_together(
+    late_ms: tuple[int, ...], together: int, caused_ms: int, saved_ms: int
+) -> None:
+    """Without the latest alone the others wait for the next; without all of them only for the rest."""
+    kind = CollectiveKind("0", "default_pg", len(late_ms), "all-reduce")
+    steps = range(1, 7)
+    fleet = reduced(
+        *(
+            (
+                rank_trace(label=f"rank {number}", rank=number, world_size=len(late_ms)),
+                came(
+                    [S + (100 * step + late) * MS for step in steps],
+                    [S + (100 * step + max(late_ms) + 1) * MS for step in steps],
+                    steps=steps,
+                    kind=kind,
+                ),
+            )
+            for number, late in enumerate(late_ms)
+        )
+    )
+    assert fleet.stragglers == tuple(f"rank {number}" for number in range(together))
+    assert fleet.ranks[0].caused_s == pytest.approx(caused_ms / 1e3)
+    assert fleet.stragglers_saved_s == pytest.approx(saved_ms / 1e3)

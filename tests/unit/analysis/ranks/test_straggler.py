@@ -23,7 +23,7 @@ def find(*late_ms: list[float]) -> str:
         )
         for number, mean in enumerate(late.mean(axis=1))
     ]
-    return find_straggler(rows, StepLateness(np.arange(late.shape[1]), late, late))
+    return find_straggler(rows, StepLateness(np.arange(late.shape[1]), late, late, late))
 
 
 def test_of_many_ranks_one_is_rarely_last_in_three_of_four_steps() -> None:
@@ -57,7 +57,7 @@ def test_one_long_delay_is_none() -> None:
 def find_late(*late_ms: list[float], wait_ms: list[list[float]] | None = None) -> list[int]:
     late = np.asarray(late_ms) / 1e3
     waits = np.zeros_like(late) if wait_ms is None else np.asarray(wait_ms) / 1e3
-    return find_late_ranks(0.05, StepLateness(np.arange(late.shape[1]), late, waits))
+    return find_late_ranks(0.05, StepLateness(np.arange(late.shape[1]), late, waits, waits))
 
 
 def test_ranks_that_are_half_as_late_as_the_latest_are_late_with_it() -> None:
