@@ -5,7 +5,7 @@ The counterpart of `AllocationProfiler` for fake tensors, with the same `Recorde
 
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import FrameType
@@ -28,7 +28,8 @@ from perfkit.instruments.memory.profiler_events import (
     RecordedEvents,
     TensorUse,
 )
-from perfkit.instruments.training.tensors import get_address, has_storage
+from perfkit.instruments.training.tensors import get_address
+from perfkit.plan.rehearsal.fake_results import FakeArgument, FakeCall, list_results
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
@@ -121,31 +122,28 @@ class FakeMemory:
         self.recorded.ranges.append(MarkedRange(name, _THREAD, start, self.now()))
 
     def call(
-        self, name: str, mutable: bool, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor], scratch: int
+        self, name: str, mutable: bool, given: Sequence[FakeArgument], made: Sequence[FakeArgument], scratch: int
     ) -> None:
         """Record an op call: tensors `given`, tensors `made`, and `scratch` bytes."""
         start = self.now()
-        node = _current_autograd_node()
-        if node is None:
+        if _current_autograd_node() is None:
             self.recorded.forwards[_get_sequence_nr()] = ForwardCall(start, _THREAD, "")
-        for tensor in given:
-            self._record_use(tensor)
-        inputs = tuple(get_address(tensor.untyped_storage()) for tensor in given)
-        for tensor in made:
-            storage = tensor.untyped_storage()
-            if get_address(storage) not in self._alive:
-                self._start_storage(storage, name, start, inputs)
-            self._record_use(tensor)
+        for argument in given:
+            self._record_use(argument)
+        inputs = tuple([argument.address for argument in given])
+        for argument in made:
+            if argument.address not in self._alive:
+                self._start_storage(argument.tensor.untyped_storage(), name, start, inputs)
+            self._record_use(argument)
         if scratch:
             self._record_event(SCRATCH, scratch, name, start, inputs)
             self._record_event(SCRATCH, -scratch, name, start)
         if name in _WRITTEN:
-            for tensor in (*given, *made) if mutable else made:
-                self._values[get_address(tensor.untyped_storage())] = _WRITTEN[name]
+            for argument in (*given, *made) if mutable else made:
+                self._values[argument.address] = _WRITTEN[name]
 
-    def _record_use(self, tensor: torch.Tensor) -> None:
-        address = get_address(tensor.untyped_storage())
-        self.recorded.uses.append(TensorUse(self._now, address, tensor._cdata, tuple(tensor.shape), tensor.dtype))
+    def _record_use(self, used: FakeArgument) -> None:
+        self.recorded.uses.append(TensorUse(self._now, used.address, used.tensor._cdata, used.shape, used.dtype))
 
     def _start_storage(
         self,
@@ -217,17 +215,21 @@ class _OpWatcher(TorchDispatchMode):
             return self._run_marker(func, args)
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
-        schema, given = func._schema, _find_fakes((*args, *kwargs.values()))
+        schema = func._schema
         if schema.name in self._alone.opened:
             with self:
                 return func._op_dk(DispatchKey.CPU, *args, **kwargs)
-        freed = [] if schema.is_mutable else _find_freed_storages(given)
-        result = func(*args, **kwargs)
+        call = FakeCall(func, args, kwargs)
+        # Storages freed while their tensors stay, by FSDP2 and paging.
+        freed = (
+            [] if schema.is_mutable else [given.tensor.untyped_storage() for given in call.given if not given.nbytes]
+        )
+        result = call.run()
         for storage in freed:
             if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
                 storage.resize_(0)
         scratch = self._alone.scratch(func, args, kwargs, result)
-        self._memory.call(schema.name, schema.is_mutable, given, _find_fakes((result,)), scratch)
+        self._memory.call(schema.name, schema.is_mutable, call.given, list_results(result), scratch)
         return result
 
     def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:
@@ -252,24 +254,6 @@ def _disable_storage_caching() -> Iterator[None]:
 
     with patch.object(FakeTensorMode, "_cache_key", key):
         yield
-
-
-def _find_fakes(values: Iterable[Any]) -> list[torch.Tensor]:
-    """The fake tensors among an op's arguments or results, in order."""
-    fakes: list[torch.Tensor] = []
-    for value in values:
-        if isinstance(value, FakeTensor):
-            if has_storage(value):
-                fakes.append(value)
-        elif isinstance(value, list | tuple):
-            fakes += _find_fakes(value)
-    return fakes
-
-
-def _find_freed_storages(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
-    """Storages freed while their tensors stay, by FSDP2 and paging."""
-    storages = (tensor.untyped_storage() for tensor in tensors)
-    return [storage for storage in storages if not storage.nbytes()]
 
 
 def _format_line(frame: FrameType) -> str:
