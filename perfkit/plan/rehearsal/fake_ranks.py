@@ -35,6 +35,8 @@ def simulate_ranks(size: int) -> Iterator[World]:
     from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
+    from perfkit.plan.rehearsal.sharded_updates import update_shards
+
     dist.init_process_group("fake", rank=world.rank, world_size=size, store=FakeStore())
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)
@@ -47,6 +49,7 @@ def simulate_ranks(size: int) -> Iterator[World]:
         # What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory.
         shapes = _wrap_outside_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
         stack.enter_context(patch.object(ShardingPropagator, "_propagate_tensor_meta_non_cached", shapes))
+        stack.enter_context(update_shards())
         wrapping = _patch_ddp_init(DistributedDataParallel.__init__)
         stack.enter_context(patch.object(DistributedDataParallel, "__init__", wrapping))
         yield world
