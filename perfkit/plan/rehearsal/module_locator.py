@@ -1,8 +1,10 @@
 """Locates a program's frames in a model: by qualified module name, else by line."""
 
 from collections.abc import Sequence
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,12 +30,24 @@ class ModuleLocator:
         if self.model is None:
             return ""
         for frame in reversed(frames):
-            owner = frame.f_locals.get("self")
+            owner = _get_owner(frame)
             name = _get_qualified_name(owner, self.model) if isinstance(owner, nn.Module) else None
             if name is not None:
                 kind = type(owner).__name__
                 return f"{name} ({kind})" if name else kind
         return ""
+
+
+def _get_owner(frame: FrameType) -> Any:
+    """The object whose method a frame is of.
+
+    Before Python 3.13 a running frame keeps what it was asked for: tensors that its function has dropped since.
+    """
+    known = frame.f_locals
+    owner = known.get("self")
+    if frame.f_code.co_flags & CO_OPTIMIZED and isinstance(known, dict):  # a function's copy, not a module's names
+        known.clear()
+    return owner
 
 
 def _get_qualified_name(module: nn.Module, model: nn.Module) -> str | None:

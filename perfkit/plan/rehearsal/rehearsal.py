@@ -1,6 +1,5 @@
 """Rehearses a variant's training step on fake tensors: records its allocations without computing anything."""
 
-import gc
 from collections.abc import Hashable, Mapping
 from contextlib import ExitStack, nullcontext
 from types import MappingProxyType
@@ -37,6 +36,7 @@ from perfkit.plan.rehearsal.fake_overrides import (
 )
 from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
+from perfkit.plan.rehearsal.garbage import collect_on_request
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
@@ -133,6 +133,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(name_failures(places, techniques))
+        collect_garbage = stack.enter_context(collect_on_request())
         stack.enter_context(nullcontext() if gpu is None else patch_cuda_dispatch(gpu))
         world = stack.enter_context(simulate_ranks(spec.launch.world_size))
         stores = skip_disk_writes(), host.skip_copies()
@@ -158,7 +159,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         blocks = len(list_blocks(workload, model))
         with UsedGroups() as groups:
             state = apply_all(techniques, state).state
-        gc.collect()  # what techniques tried may be in cycles of references
+        collect_garbage()  # what techniques tried may be in cycles of references
         setup += ((event.address, event.size) for event in memory.recorded.allocations)
         memory.begin()
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
@@ -169,6 +170,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
 
         with groups:
             step(0)
+        collect_garbage()
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
         before = _list_changes(memory.recorded, data)
         memory.begin()

@@ -1,7 +1,7 @@
 """Lets Adam update the shards of distributed tensors directly, which are all that a rank computes.
 
-Its ops are element-wise. Of a list of distributed tensors torch first derives the placements of each result, which takes
-longer than the rest of an update on fake tensors.
+Its ops are element-wise. Of a list of distributed tensors torch first derives the placements of each result, which
+takes longer than the rest of an update on fake tensors.
 """
 
 from collections.abc import Callable, Iterator

@@ -24,7 +24,7 @@ class ValueReads:
 
     def record_read(self) -> None:
         """Record a read by the caller. Raises `UnavailableError` for endless reads."""
-        frames = list(_list_callers())
+        frames = list(_list_callers(sys._getframe(1)))
         place = tuple((frame.f_code, frame.f_lasti) for frame in frames)
         self._counts[place] += 1
         if self._counts[place] > _MOST:
@@ -47,10 +47,12 @@ class ValueReads:
         )
 
 
-def _list_callers() -> Iterator[FrameType]:
-    """The frames of this thread, innermost last."""
+def _list_callers(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and its callers, innermost last.
+
+    Not that of a function with this list: the cycle would keep the tensors in all of them.
+    """
     frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         frames.append(frame)
         frame = frame.f_back
