@@ -1,0 +1,248 @@
+"""Decoders as the measured programs build them: one module whose parts are chosen by name.
+
+`decoder` is a workload for `perfkit plan -w benchmarks/published/decoders.py:decoder:KEY=VALUE`.
+"""
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from perfkit import Workload
+from perfkit.workloads.workload import Batch, make_adamw
+
+_LORA_RANK, _LORA_SCALE, _LORA_DROPOUT = 8, 2.0, 0.05  # of litgpt's finetune/lora.py
+
+
+class PlainLayerNorm(nn.Module):
+    """Layer norm of elementary ops: (batch, time, width) -> the same."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = x.mean(dim=-1, keepdim=True)
+        variance = x.var(dim=-1, keepdim=True, unbiased=False)
+        return self.scale * ((x - mean) / torch.sqrt(variance + 1e-5)) + self.shift
+
+
+class PlainRMSNorm(nn.Module):
+    """RMS norm in the dtype of its input: (batch, time, width) -> the same."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * (x * torch.rsqrt(torch.mean(x * x, dim=-1, keepdim=True) + 1e-5))
+
+
+class PlainGELU(nn.Module):
+    """GELU by tanh, of elementary ops."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        root = torch.sqrt(torch.tensor(2.0 / torch.pi))
+        return 0.5 * x * (1 + torch.tanh(root * (x + 0.044715 * torch.pow(x, 3))))
+
+
+NORMS = {"layer": nn.LayerNorm, "plain": PlainLayerNorm, "rms": PlainRMSNorm}
+ACTIVATIONS = {"gelu": nn.GELU, "gelu_tanh": lambda: nn.GELU("tanh"), "plain": PlainGELU}
+
+
+class AdaptedQKV(nn.Module):
+    """Queries, keys and values in one frozen layer; low-rank updates of queries and values, scattered into it."""
+
+    def __init__(self, width: int, bias: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, 3 * width, bias=bias)
+        self.down = nn.Parameter(torch.zeros(2 * _LORA_RANK, width))
+        self.up = nn.Parameter(torch.zeros(2 * width, _LORA_RANK))
+        columns = torch.arange(3 * width).view(3, width)
+        self.register_buffer("columns", columns[[0, 2]].flatten(), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        whole = self.linear(x)
+        low = F.linear(F.dropout(x, _LORA_DROPOUT), self.down)
+        update = F.conv1d(low.transpose(-2, -1), self.up.unsqueeze(-1), groups=2).transpose(-2, -1)
+        padded = update.new_zeros(whole.shape).view(-1, whole.shape[-1])
+        padded = padded.index_copy(1, self.columns, update.reshape(-1, update.shape[-1]))
+        return whole + padded.view_as(whole) * _LORA_SCALE
+
+
+class Attention(nn.Module):
+    """Causal attention: fused, or explicit with a stored or a new mask."""
+
+    def __init__(self, given: "Decoder") -> None:
+        super().__init__()
+        self.heads, self.rotary, self.fused, self.drop = given.heads, given.rotary, given.fused, given.dropout
+        self.merged = given.lora or given.merged
+        width = given.width
+        if given.lora:
+            self.qkv: nn.Module = AdaptedQKV(width, given.bias)
+        elif given.merged:
+            self.qkv = nn.Linear(width, 3 * width, bias=given.bias)
+        else:
+            self.qkv = nn.ModuleList(nn.Linear(width, width, bias=given.bias) for _ in range(3))
+        self.out = nn.Linear(width, width, bias=given.out_bias)
+        self.dropout = nn.Dropout(given.dropout)
+
+    def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+        batch, time, width = x.shape
+        parts = self.qkv(x).chunk(3, dim=-1) if self.merged else [layer(x) for layer in self.qkv]  # type: ignore[union-attr]
+        q, k, v = (part.view(batch, time, self.heads, -1).transpose(1, 2) for part in parts)
+        if self.rotary:
+            q, k = self._rotate(q, cosine, sine), self._rotate(k, cosine, sine)
+        if self.fused:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.drop)
+        else:
+            scores = q @ k.transpose(2, 3)
+            mask = torch.triu(torch.ones(time, time, device=x.device), diagonal=1).bool()
+            scores.masked_fill_(mask, -torch.inf)
+            y = self.dropout(torch.softmax(scores / k.shape[-1] ** 0.5, dim=-1)) @ v
+        return self.out(y.transpose(1, 2).reshape(batch, time, width))  # type: ignore[no-any-return]
+
+    def _rotate(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+        turned, rest = x[..., : self.rotary], x[..., self.rotary :]
+        first, second = turned.chunk(2, dim=-1)
+        turned = turned * cosine + torch.cat((-second, first), dim=-1) * sine
+        return torch.cat((turned, rest), dim=-1)
+
+
+class FeedForward(nn.Module):
+    """Two linear layers around an activation, or the gated form of Llama."""
+
+    def __init__(self, given: "Decoder") -> None:
+        super().__init__()
+        self.gate = nn.Linear(given.width, given.hidden, bias=False) if given.gated else None
+        self.up = nn.Linear(given.width, given.hidden, bias=given.out_bias)
+        self.down = nn.Linear(given.hidden, given.width, bias=given.out_bias)
+        self.activation = ACTIVATIONS[given.activation]()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.gate is not None:
+            return self.down(F.silu(self.gate(x)) * self.up(x))  # type: ignore[no-any-return]
+        return self.down(self.activation(self.up(x)))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """A layer, its two parts in sequence or side by side."""
+
+    def __init__(self, given: "Decoder") -> None:
+        super().__init__()
+        self.parallel = given.parallel
+        self.norm1 = given.make_norm()
+        self.norm2 = None if given.parallel == "shared" else given.make_norm()
+        self.attention, self.mlp = Attention(given), FeedForward(given)
+        self.dropout = nn.Dropout(given.dropout)
+
+    def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+        normed = self.norm1(x)
+        attended = self.attention(normed, cosine, sine)
+        if self.parallel:
+            return self.mlp(normed if self.norm2 is None else self.norm2(x)) + attended + x  # type: ignore[no-any-return]
+        assert self.norm2 is not None, "only parallel parts share a norm"
+        x = self.dropout(attended) + x
+        return self.dropout(self.mlp(self.norm2(x))) + x  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """Token ids (batch, time) -> logits in chunks of tokens, each (batch, tokens, vocab)."""
+
+    def __init__(self, layers: int, width: int, heads: int, vocab: int, seq_len: int, **parts: object) -> None:
+        super().__init__()
+        self.width, self.heads = width, heads
+        self.hidden = int(str(parts["hidden"])) or 4 * width
+        self.gated, self.merged, self.fused = (bool(parts[key]) for key in ("gated", "merged", "fused"))
+        self.bias, self.out_bias, self.lora = (bool(parts[key]) for key in ("bias", "out_bias", "lora"))
+        self.parallel, self.activation = str(parts["parallel"]), str(parts["activation"])
+        self.norm, self.dropout = str(parts["norm"]), float(str(parts["dropout"]))
+        self.rotary, self.chunk = int(str(parts["rotary"])), int(str(parts["chunk"]))
+        self.tokens = nn.Embedding(vocab, width)
+        self.positions = None if self.rotary else nn.Embedding(seq_len, width)
+        angles = torch.outer(torch.arange(seq_len), torch.ones(max(self.rotary, 2) // 2)).repeat(1, 2)
+        self.register_buffer("cosine", angles.cos(), persistent=False)
+        self.register_buffer("sine", angles.sin(), persistent=False)
+        self.drop = nn.Dropout(self.dropout)
+        self.blocks = nn.ModuleList(Block(self) for _ in range(layers))
+        self.final = self.make_norm()
+        self.head = nn.Linear(width, vocab, bias=parts["head_bias"] is True)
+        if parts["tied"]:
+            self.head.weight = self.tokens.weight
+        if self.lora:
+            for name, parameter in self.named_parameters():
+                parameter.requires_grad = name.endswith((".qkv.down", ".qkv.up"))
+
+    def make_norm(self) -> nn.Module:
+        return NORMS[self.norm](self.width)
+
+    def forward(self, ids: torch.Tensor) -> list[torch.Tensor]:
+        x = self.tokens(ids)
+        if self.positions is not None:
+            x = x + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        x = self.drop(x)
+        cosine, sine = (table[: ids.shape[1]].to(x.dtype) for table in (self.cosine, self.sine))
+        for block in self.blocks:
+            x = block(x, cosine, sine)
+        x = self.final(x)
+        return [self.head(part) for part in x.split(self.chunk or ids.shape[1], dim=1)]
+
+
+def decoder(
+    layers: int = 12,
+    width: int = 768,
+    heads: int = 12,
+    vocab: int = 50257,
+    seq_len: int = 1024,
+    batch_size: int = 8,
+    hidden: int = 0,
+    norm: str = "layer",
+    activation: str = "gelu",
+    parallel: str = "",
+    rotary: int = 0,
+    dropout: float = 0.0,
+    chunk: int = 0,
+    merged: bool = False,
+    fused: bool = True,
+    gated: bool = False,
+    bias: bool = False,
+    out_bias: bool = True,
+    head_bias: bool = False,
+    tied: bool = False,
+    lora: bool = False,
+) -> Workload:
+    """A decoder with AdamW. `hidden` 0: four widths. `chunk`: tokens of the output layer at once, 0: all."""
+    parts = dict(
+        hidden=hidden, norm=norm, activation=activation, parallel=parallel, rotary=rotary, dropout=dropout, chunk=chunk,
+        merged=merged, fused=fused, gated=gated, bias=bias, out_bias=out_bias, head_bias=head_bias, tied=tied, lora=lora,
+    )  # fmt: skip
+
+    def batch(generator: torch.Generator) -> Batch:
+        return {"ids": torch.randint(0, vocab, (batch_size, seq_len + 1), generator=generator)}
+
+    def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+        logits = model(batch["ids"][:, :-1])
+        targets = batch["ids"][:, 1:].split(chunk or seq_len, dim=1)
+        if not chunk:
+            return F.cross_entropy(logits[0].flatten(0, 1), targets[0].flatten())
+        losses = [
+            F.cross_entropy(part.reshape(-1, vocab), right.reshape(-1), reduction="none")
+            for part, right in zip(logits, targets, strict=True)
+        ]
+        return torch.cat(losses).mean()
+
+    def optimizer(model: nn.Module) -> torch.optim.Optimizer:
+        if not lora:
+            return make_adamw(model)
+        return torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-3)
+
+    return Workload(
+        name="decoder",
+        unit="tokens",
+        units_per_batch=batch_size * seq_len,
+        build_model=lambda: Decoder(layers, width, heads, vocab, seq_len, **parts),
+        build_optimizer=optimizer,
+        make_batch=batch,
+        loss=loss,
+        blocks=lambda _: tuple(f"blocks.{index}" for index in range(layers)),
+        description=f"decoder of {layers} layers, width {width}, batch {batch_size} x {seq_len}",
+    )
