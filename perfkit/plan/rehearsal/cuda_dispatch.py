@@ -8,13 +8,15 @@ GPU's architecture.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 from warnings import catch_warnings, filterwarnings
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_impls import op_implementations_dict as known
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.library import Library, fallthrough_kernel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import optimizer
@@ -47,6 +49,11 @@ _NOT_CAST = """
     cross_entropy_loss avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d reflection_pad1d reflection_pad2d
     replication_pad1d replication_pad2d replication_pad3d
 """
+
+_FLASH_FOR_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+# The kernel of attention that is running.
+_kernel: ContextVar[SDPBackend] = ContextVar("_kernel", default=SDPBackend.FLASH_ATTENTION)
 
 _16_BITS = (torch.bfloat16, torch.float16)
 
@@ -86,6 +93,8 @@ def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
                 library.impl(name, fallthrough_kernel, "AutocastCPU")
         library.impl("dropout", _run_dropout, "AutogradCPU")
         library.impl("scaled_dot_product_attention", partial(_run_attention, aotriton), "AutogradCPU")
+        stack.enter_context(patch.dict(known, {_FLASH_FOR_CPU: _infer_attention}))
+        FakeTensorMode.cache_clear()  # which does not know that an output depends on the kernel
         kinds = [*optimizer._foreach_supported_types, FakeTensor]
         stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))
         stack.enter_context(patch.object(optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cpu", "cuda"]))
@@ -143,7 +152,7 @@ def _run_attention(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """By a fused kernel where CUDA has one, in whose place the CPU's stands: both keep queries, keys, values, the
-    output and a number for each query.
+    output, laid out by `_infer_attention`, and a number for each query.
 
     CUDA's draw the dropout of the scores anew in backward, where the CPU's has none. Both take fewer heads of keys than
     of queries as they are (grouped-query attention), the CPU's in every dtype and with a mask.
@@ -151,16 +160,40 @@ def _run_attention(
     Raises:
         RuntimeError: of the backends that the program allows none can, with torch's words.
     """
-    fused = _is_fused(aotriton, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    if not fused and not torch.backends.cuda.math_sdp_enabled():
+    kernel = _choose_kernel(aotriton, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if kernel == SDPBackend.MATH and not torch.backends.cuda.math_sdp_enabled():
         raise RuntimeError("No available kernel. Aborting execution.")
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if fused else SDPBackend.MATH):
-        return torch.ops.aten.scaled_dot_product_attention.default.decompose(  # type: ignore[no-any-return]
-            query, key, value, attn_mask, 0.0 if fused else dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
+    fused = kernel != SDPBackend.MATH
+    chosen = _kernel.set(kernel)
+    try:
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if fused else SDPBackend.MATH):
+            return torch.ops.aten.scaled_dot_product_attention.default.decompose(  # type: ignore[no-any-return]
+                query, key, value, attn_mask, 0.0 if fused else dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+            )
+    finally:
+        _kernel.reset(chosen)
 
 
-def _is_fused(
+def _infer_attention(
+    mode: FakeTensorMode, _func: Any, query: FakeTensor, _key: FakeTensor, value: FakeTensor, *_: Any, **__: Any
+) -> Any:
+    """The output of CUDA's kernel and a number per query: the memory-efficient ones write an output of (batch, length,
+    heads, width), flash and cuDNN one in the order of the queries (`_meta_registrations.py` of torch 2.13).
+
+    So a program that asks for another order copies it, as `nn.MultiheadAttention` does.
+    """
+    batch, heads, length, _width = query.shape
+    with mode:
+        if _kernel.get() == SDPBackend.EFFICIENT_ATTENTION:
+            output = torch.empty(batch, length, heads, value.shape[-1], dtype=query.dtype, device=query.device)
+            output = output.transpose(1, 2)
+        else:
+            output = torch.empty_like(query)
+        in_fp32 = torch.promote_types(query.dtype, torch.float32)
+        return output, torch.empty(batch, length, heads, dtype=in_fp32, device=query.device).transpose(1, 2)
+
+
+def _choose_kernel(
     aotriton: bool,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -169,8 +202,8 @@ def _is_fused(
     dropout: float,
     is_causal: bool,
     enable_gqa: bool,
-) -> bool:
-    """Whether CUDA chooses a kernel that does not keep the scores, as far as shapes, dtypes and the GPU decide it
+) -> SDPBackend:
+    """The kernel that CUDA chooses, as far as shapes, dtypes and the GPU decide it; all but `MATH` keep no scores
     (`select_sdp_backend` and what it asks, ATen/native/transformers/cuda/sdp_utils.cpp of torch 2.13).
 
     Flash and cuDNN are for 16 bits since Ampere, and for any number of heads of keys that divides that of queries;
@@ -179,7 +212,7 @@ def _is_fused(
     `aotriton` alone.
     """
     if query.dim() != 4 or (torch.version.hip is not None and not aotriton):
-        return False
+        return SDPBackend.MATH
     allowed, capability, width = torch.backends.cuda, torch.cuda.get_device_capability(), query.shape[-1]
     nvidia, in_16_bits = torch.version.hip is None, query.dtype in _16_BITS
     tensor_cores = in_16_bits and (not nvidia or capability >= (8, 0))
@@ -213,4 +246,10 @@ def _is_fused(
         and width % alignment == value.shape[-1] % alignment == 0
         and same_heads
     )
-    return flash or cudnn or efficient
+    if cudnn and capability in _CUDNN_FIRST:
+        return SDPBackend.CUDNN_ATTENTION
+    if flash:
+        return SDPBackend.FLASH_ATTENTION
+    if efficient:
+        return SDPBackend.EFFICIENT_ATTENTION
+    return SDPBackend.CUDNN_ATTENTION if cudnn else SDPBackend.MATH

@@ -107,6 +107,29 @@ def kept_of_attention(
     return [*kept.values()]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "mask", "copied"),
+    [
+        ("a100-40g", torch.float32, False, True),  # memory-efficient: batch, length, heads, width
+        ("a100-40g", torch.bfloat16, True, True),  # so too with a mask
+        ("a100-40g", torch.bfloat16, False, False),  # flash: as the queries
+        ("v100-16g", torch.float16, False, True),  # no flash before Ampere
+        ("h100-80g", torch.bfloat16, True, False),  # cuDNN comes first on Hopper, with a mask too
+    ],
+)
+def test_the_output_of_attention_has_the_layout_of_its_kernel(
+    gpu: str, dtype: torch.dtype, mask: bool, copied: bool
+) -> None:
+    """Queries with the length first, as `nn.MultiheadAttention` makes them: one kernel's output is copied back."""
+    with patch_cuda_dispatch(resolve_entry(gpu)), FakeTensorMode():
+        length_first = torch.randn(96, 3, 5, 16, dtype=dtype)  # length, batch, heads, width
+        query = length_first.permute(1, 2, 0, 3)
+        seen = torch.ones(96, 96, dtype=torch.bool) if mask else None
+        output = functional.scaled_dot_product_attention(query, query, query, seen)
+        assert output.shape == query.shape
+        assert output.permute(2, 0, 1, 3).is_contiguous() == (not copied)
+
+
 def has_scores(kept: list[torch.Tensor]) -> bool:
     return any(tensor.numel() == 2 * 8 * 128 * 128 for tensor in kept)
 
