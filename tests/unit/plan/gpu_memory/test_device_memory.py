@@ -80,8 +80,8 @@ def test_the_peak_is_of_whole_blocks_with_the_libraries_and_its_parts_sum_to_it(
     peak = on("rtx-4090").peak
     # The weight, the activation in whole 512 bytes, 8 and 30 MiB, and a workspace of cuBLAS for each of two threads.
     assert peak.value == WEIGHT + (ACTIVATION + 512) + 38 * MIB + 2 * 8519680
-    assert peak.high == peak.value
-    assert peak.low == WEIGHT + (ACTIVATION + 512) + 8 * MIB + 8519680  # one workspace, and no scratch
+    assert peak.high == int(peak.value * 1.01)  # nine in ten rehearsals were within 1 % of a measured peak
+    assert peak.low == int((WEIGHT + (ACTIVATION + 512) + 8 * MIB + 8519680) * 0.99)  # one workspace, and no scratch
     assert sum(peak.categories.values()) == peak.value
     assert peak.categories[ROUNDING] == 511
     assert peak.categories[WORKSPACE] == ACTIVATION + 1 + 38 * MIB + 2 * 8519680
