@@ -4,9 +4,9 @@
     python -m benchmarks.plan_published --fresh      plan every row again
     python -m benchmarks.plan_published litgpt timm  rows whose name begins so
 
-`published/measurements.json` has a row for each measurement: its source, the plan's arguments, what was measured, and
-what the source leaves open. A result is kept with its arguments in `results/plan_published.json`; a row is planned
-again if they change. About forty minutes for all; no GPU is needed.
+`published/measurements.json` has a row for each measurement: its source, the plan's arguments, what was measured, what
+the source leaves open, and why the plan misses it where it does. A result is kept with its arguments in
+`results/plan_published.json`; a row is planned again if they change. About forty minutes for all; no GPU is needed.
 """
 
 import argparse
@@ -97,6 +97,7 @@ def compare_rows(rows: Sequence[Row], results: Mapping[str, Any]) -> Iterator[di
                 "within": None if figure is None else figure["low"] <= measured <= figure["high"],
                 "width": None if figure is None else figure["high"] / figure["low"],
                 "unknown": row["unknown"],
+                "miss": row.get("miss", ""),
             }
 
 
@@ -117,7 +118,7 @@ def summarize(compared: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def format_table(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A row for each measured quantity."""
-    yield "| measurement | quantity | measured | planned | interval | error | within | left open by the source |"
+    yield "| measurement | quantity | measured | planned | interval | error | within | left open; why it misses |"
     yield "|---|---|--:|--:|--:|--:|---|---|"
     for row in compared:
         show = format_seconds if row["quantity"] == "step" else format_bytes
@@ -126,9 +127,10 @@ def format_table(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if figure is None:
             yield f"{start}{row['reason']} | | | | {row['unknown']} |"
             continue
+        notes = "; ".join(note for note in (row["unknown"], "" if row["within"] else row["miss"]) if note)
         interval = f"{show(figure['low'])} to {show(figure['high'])}"
         within = "yes" if row["within"] else "no"
-        yield f"{start}{show(figure['value'])} | {interval} | {row['error']:+.1%} | {within} | {row['unknown']} |"
+        yield f"{start}{show(figure['value'])} | {interval} | {row['error']:+.1%} | {within} | {notes} |"
 
 
 def format_summaries(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:

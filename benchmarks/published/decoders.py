@@ -3,6 +3,9 @@
 `decoder` is a workload for `perfkit plan -w benchmarks/published/decoders.py:decoder:KEY=VALUE`.
 """
 
+from typing import Any
+
+import msgspec
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
@@ -11,6 +14,39 @@ from perfkit import Workload
 from perfkit.workloads.workload import Batch, make_adamw
 
 _LORA_RANK, _LORA_SCALE, _LORA_DROPOUT = 8, 2.0, 0.05  # of litgpt's finetune/lora.py
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The sizes and parts of a decoder.
+
+    `hidden` 0: four widths. `rotary`: rotated elements of a head, 0 for learned positions. `parallel`: the two parts of
+    a block side by side, with an `own` or a `shared` norm. `chunk`: tokens of the output layer at once, 0 for all.
+    `merged`: queries, keys and values in one layer. `bias` is of these, `out_bias` of other layers.
+    """
+
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    vocab: int = 50257
+    seq_len: int = 1024
+    hidden: int = 0
+    norm: str = "layer"
+    activation: str = "gelu"
+    parallel: str = ""
+    rotary: int = 0
+    dropout: float = 0.0
+    chunk: int = 0
+    merged: bool = False
+    fused: bool = True
+    gated: bool = False
+    bias: bool = False
+    out_bias: bool = True
+    head_bias: bool = False
+    tied: bool = False
+    lora: bool = False
+
+    def make_norm(self) -> nn.Module:
+        return NORMS[self.norm](self.width)
 
 
 class PlainLayerNorm(nn.Module):
@@ -72,7 +108,7 @@ class AdaptedQKV(nn.Module):
 class Attention(nn.Module):
     """Causal attention: fused, or explicit with a stored or a new mask."""
 
-    def __init__(self, given: "Decoder") -> None:
+    def __init__(self, given: Shape) -> None:
         super().__init__()
         self.heads, self.rotary, self.fused, self.drop = given.heads, given.rotary, given.fused, given.dropout
         self.merged = given.lora or given.merged
@@ -111,11 +147,12 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """Two linear layers around an activation, or the gated form of Llama."""
 
-    def __init__(self, given: "Decoder") -> None:
+    def __init__(self, given: Shape) -> None:
         super().__init__()
-        self.gate = nn.Linear(given.width, given.hidden, bias=False) if given.gated else None
-        self.up = nn.Linear(given.width, given.hidden, bias=given.out_bias)
-        self.down = nn.Linear(given.hidden, given.width, bias=given.out_bias)
+        hidden = given.hidden or 4 * given.width
+        self.gate = nn.Linear(given.width, hidden, bias=False) if given.gated else None
+        self.up = nn.Linear(given.width, hidden, bias=given.out_bias)
+        self.down = nn.Linear(hidden, given.width, bias=given.out_bias)
         self.activation = ACTIVATIONS[given.activation]()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -127,7 +164,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """A layer, its two parts in sequence or side by side."""
 
-    def __init__(self, given: "Decoder") -> None:
+    def __init__(self, given: Shape) -> None:
         super().__init__()
         self.parallel = given.parallel
         self.norm1 = given.make_norm()
@@ -148,32 +185,23 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Token ids (batch, time) -> logits in chunks of tokens, each (batch, tokens, vocab)."""
 
-    def __init__(self, layers: int, width: int, heads: int, vocab: int, seq_len: int, **parts: object) -> None:
+    def __init__(self, given: Shape) -> None:
         super().__init__()
-        self.width, self.heads = width, heads
-        self.hidden = int(str(parts["hidden"])) or 4 * width
-        self.gated, self.merged, self.fused = (bool(parts[key]) for key in ("gated", "merged", "fused"))
-        self.bias, self.out_bias, self.lora = (bool(parts[key]) for key in ("bias", "out_bias", "lora"))
-        self.parallel, self.activation = str(parts["parallel"]), str(parts["activation"])
-        self.norm, self.dropout = str(parts["norm"]), float(str(parts["dropout"]))
-        self.rotary, self.chunk = int(str(parts["rotary"])), int(str(parts["chunk"]))
-        self.tokens = nn.Embedding(vocab, width)
-        self.positions = None if self.rotary else nn.Embedding(seq_len, width)
-        angles = torch.outer(torch.arange(seq_len), torch.ones(max(self.rotary, 2) // 2)).repeat(1, 2)
+        self.chunk = given.chunk or given.seq_len
+        self.tokens = nn.Embedding(given.vocab, given.width)
+        self.positions = None if given.rotary else nn.Embedding(given.seq_len, given.width)
+        angles = torch.outer(torch.arange(given.seq_len), torch.ones(max(given.rotary, 2) // 2)).repeat(1, 2)
         self.register_buffer("cosine", angles.cos(), persistent=False)
         self.register_buffer("sine", angles.sin(), persistent=False)
-        self.drop = nn.Dropout(self.dropout)
-        self.blocks = nn.ModuleList(Block(self) for _ in range(layers))
-        self.final = self.make_norm()
-        self.head = nn.Linear(width, vocab, bias=parts["head_bias"] is True)
-        if parts["tied"]:
+        self.drop = nn.Dropout(given.dropout)
+        self.blocks = nn.ModuleList(Block(given) for _ in range(given.layers))
+        self.final = given.make_norm()
+        self.head = nn.Linear(given.width, given.vocab, bias=given.head_bias)
+        if given.tied:
             self.head.weight = self.tokens.weight
-        if self.lora:
+        if given.lora:
             for name, parameter in self.named_parameters():
                 parameter.requires_grad = name.endswith((".qkv.down", ".qkv.up"))
-
-    def make_norm(self) -> nn.Module:
-        return NORMS[self.norm](self.width)
 
     def forward(self, ids: torch.Tensor) -> list[torch.Tensor]:
         x = self.tokens(ids)
@@ -184,46 +212,27 @@ class Decoder(nn.Module):
         for block in self.blocks:
             x = block(x, cosine, sine)
         x = self.final(x)
-        return [self.head(part) for part in x.split(self.chunk or ids.shape[1], dim=1)]
+        return [self.head(part) for part in x.split(self.chunk, dim=1)]
 
 
-def decoder(
-    layers: int = 12,
-    width: int = 768,
-    heads: int = 12,
-    vocab: int = 50257,
-    seq_len: int = 1024,
-    batch_size: int = 8,
-    hidden: int = 0,
-    norm: str = "layer",
-    activation: str = "gelu",
-    parallel: str = "",
-    rotary: int = 0,
-    dropout: float = 0.0,
-    chunk: int = 0,
-    merged: bool = False,
-    fused: bool = True,
-    gated: bool = False,
-    bias: bool = False,
-    out_bias: bool = True,
-    head_bias: bool = False,
-    tied: bool = False,
-    lora: bool = False,
-) -> Workload:
-    """A decoder with AdamW. `hidden` 0: four widths. `chunk`: tokens of the output layer at once, 0: all."""
-    parts = dict(
-        hidden=hidden, norm=norm, activation=activation, parallel=parallel, rotary=rotary, dropout=dropout, chunk=chunk,
-        merged=merged, fused=fused, gated=gated, bias=bias, out_bias=out_bias, head_bias=head_bias, tied=tied, lora=lora,
-    )  # fmt: skip
+def decoder(batch_size: int = 8, **shape: Any) -> Workload:
+    """A decoder of a `Shape`, with AdamW.
+
+    Chunks of logits are held until the next forward has others, as by litgpt's loop.
+    """
+    given = msgspec.convert(shape, Shape, strict=False)
+    held: list[torch.Tensor] = []
+    vocab, chunk = given.vocab, given.chunk or given.seq_len
 
     def batch(generator: torch.Generator) -> Batch:
-        return {"ids": torch.randint(0, vocab, (batch_size, seq_len + 1), generator=generator)}
+        return {"ids": torch.randint(0, vocab, (batch_size, given.seq_len + 1), generator=generator)}
 
     def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
         logits = model(batch["ids"][:, :-1])
-        targets = batch["ids"][:, 1:].split(chunk or seq_len, dim=1)
-        if not chunk:
+        targets = batch["ids"][:, 1:].split(chunk, dim=1)
+        if not given.chunk:
             return F.cross_entropy(logits[0].flatten(0, 1), targets[0].flatten())
+        held[:] = logits
         losses = [
             F.cross_entropy(part.reshape(-1, vocab), right.reshape(-1), reduction="none")
             for part, right in zip(logits, targets, strict=True)
@@ -231,18 +240,18 @@ def decoder(
         return torch.cat(losses).mean()
 
     def optimizer(model: nn.Module) -> torch.optim.Optimizer:
-        if not lora:
+        if not given.lora:
             return make_adamw(model)
         return torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-3)
 
     return Workload(
         name="decoder",
         unit="tokens",
-        units_per_batch=batch_size * seq_len,
-        build_model=lambda: Decoder(layers, width, heads, vocab, seq_len, **parts),
+        units_per_batch=batch_size * given.seq_len,
+        build_model=lambda: Decoder(given),
         build_optimizer=optimizer,
         make_batch=batch,
         loss=loss,
-        blocks=lambda _: tuple(f"blocks.{index}" for index in range(layers)),
-        description=f"decoder of {layers} layers, width {width}, batch {batch_size} x {seq_len}",
+        blocks=lambda _: tuple(f"blocks.{index}" for index in range(given.layers)),
+        description=f"decoder of {given.layers} layers, width {given.width}, batch {batch_size} x {given.seq_len}",
     )
