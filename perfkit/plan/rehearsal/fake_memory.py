@@ -203,6 +203,11 @@ class _OpWatcher(TorchDispatchMode):
         self._memory = memory
         self._alone = alone
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled code is compiled and runs within the mode."""
+        return True
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -63,6 +63,11 @@ class InplaceGradients(TorchDispatchMode):
         self._node: tuple[str, int] = "", -1
         self._made: set[int] = set()  # tensors that the node's formula made, by address
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled code is compiled and runs within the mode."""
+        return True
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -24,6 +24,7 @@ from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.rank.train_step import train_step
 from perfkit.plan.rehearsal.batches import Batches, make_batches
+from perfkit.plan.rehearsal.compiled_code import compile_without_kernels
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
@@ -139,6 +140,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         stores = skip_disk_writes(), host.skip_copies()
         for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
             stack.enter_context(context)
+        if any(technique.compiles() for technique in techniques):
+            stack.enter_context(compile_without_kernels())
         stack.enter_context(memory.record_allocations(alone))
         stack.enter_context(add_gradients_in_place())
         model = places.model = cast_model(strip_tensor_data(make_model(workload), mode), dtype)

@@ -16,6 +16,8 @@ from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
 from perfkit.cost.live_flops import CostingMode
 from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
+from perfkit.instruments.training.tensors import shorten_dtype
+from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
 from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove
 from perfkit.plan.target.fake_host import FakeHostPage
@@ -85,9 +87,17 @@ class StepOps(CostingMode):
         self._fp32 = fp32
         self._marks: list[str] = []
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled code is recorded as it runs."""
+        return True
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is RUN_KERNEL:
+            self.issued.append(StepOp(_make_kernel_work(*args), self._get_phase()))
+            return func(*args)
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if func is _ENTER:
             self._marks.append(args[0])
@@ -145,6 +155,10 @@ def _model_work(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) ->
         return None
     most = cost._replace(flops=cost.most_flops or cost.flops, bytes=cost.most_bytes or cost.bytes)
     return make_work(call, most, fp32)
+
+
+def _make_kernel_work(name: str, moved: int, operands: Sequence[torch.Tensor]) -> Work:
+    return Work(classify_op(name), shorten_dtype(operands[0].dtype), 0.0, moved, matrix=False, op=name)
 
 
 def _make_traffic_work(call: OpCall, result: Any) -> Work:

@@ -1,0 +1,123 @@
+"""Lets `torch.compile` compile a rehearsed step: all of it but the kernels, which are not built.
+
+Dynamo, AOTAutograd, the partitioner and Inductor's scheduler run as in a run, outside the plan's modes. The Python code
+that Inductor writes around its kernels then runs on fake tensors: it allocates, reuses and frees what it does in a run,
+and calls libraries by the same ops. In place of a kernel stands an op without effect, which carries the bytes that
+Inductor counts for it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+_LIBRARY = torch.library.Library("perfkit", "FRAGMENT")
+_LIBRARY.define("run_compiled_kernel(str name, int bytes, Tensor[] operands) -> ()")
+_LIBRARY.impl("run_compiled_kernel", lambda name, bytes, operands: None, "CompositeExplicitAutograd")
+
+RUN_KERNEL = torch.ops.perfkit.run_compiled_kernel.default
+
+
+@contextmanager
+def compile_without_kernels() -> Iterator[None]:
+    """Compile inside this context as in a run, with ops for kernels (`RUN_KERNEL`)."""
+    # Not sooner: Inductor takes seconds to import.
+    import torch._functorch.config
+    import torch._inductor
+    import torch._inductor.config
+    from torch._dynamo.convert_frame import CatchErrorsWrapper
+    from torch._inductor import compile_fx
+    from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.codegen.cpp import CppScheduling
+
+    native = torch._C._dynamo.guards
+    kernels = _KernelNames(CppScheduling.codegen_node)
+    replaced = (
+        (CatchErrorsWrapper, "__call__", _leave_modes(CatchErrorsWrapper.__call__)),
+        (compile_fx, "compile_fx_inner", _leave_modes(compile_fx.compile_fx_inner)),
+        (CppScheduling, "codegen_node", kernels.codegen_node),
+        (CppScheduling, "define_kernel", kernels.define_kernel),
+        # Autotuning runs kernels, and what a mode sets is otherwise for GPUs.
+        (torch._inductor, "list_mode_options", lambda *_: {}),
+        (native, "_empty_strided_cpu", _make_empty),
+        (native, "_reinterpret_tensor", _reinterpret),
+        (native, "assert_size_stride", _assert_nothing),
+        (native, "assert_alignment", _assert_nothing),
+    )
+    with ExitStack() as stack:
+        for owner, name, replacement in replaced:
+            stack.enter_context(patch.object(owner, name, replacement))
+        stack.enter_context(patch.object(AsyncCompile, "make_fake_kernel", _make_kernel, create=True))
+        # Caches would return code with kernels, and keep this for runs.
+        stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        stack.enter_context(torch._inductor.config.patch(fx_graph_cache=False, compile_threads=1))
+        yield
+
+
+def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiler's fake tensors are its own, and none of the step's."""
+
+    def left(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return left
+
+
+class _KernelNames:
+    """Defines ops in place of kernels, each with the bytes that Inductor counts for its loops."""
+
+    def __init__(self, codegen_node: Callable[..., Any]) -> None:
+        self._codegen_node = codegen_node
+        self._bytes = 0
+
+    @property
+    def codegen_node(self) -> Callable[..., Any]:
+        def codegen_node(scheduling: Any, node: Any) -> Any:
+            self._bytes += int(node.get_read_write_buffers_sizes())
+            return self._codegen_node(scheduling, node)
+
+        return codegen_node
+
+    @property
+    def define_kernel(self) -> Callable[..., str]:
+        def define_kernel(_scheduling: Any, source: str, nodes: Any, _arguments: Any = None) -> str:
+            from torch._inductor import config
+            from torch._inductor.utils import get_fused_kernel_name
+            from torch._inductor.virtualized import V
+
+            wrapper, moved = V.graph.wrapper_code, self._bytes
+            self._bytes = 0
+            if source not in wrapper.src_to_kernel:
+                fused = get_fused_kernel_name(nodes, config.cpp.descriptive_names)
+                name = f"cpp_{fused}_{wrapper.next_kernel_suffix()}"
+                wrapper.src_to_kernel[source] = name
+                wrapper.define_kernel(name, f"async_compile.make_fake_kernel({name!r}, {moved})", gpu=False)
+            return str(wrapper.src_to_kernel[source])
+
+        return define_kernel
+
+
+def _make_kernel(_compiler: Any, name: str, moved: int) -> Callable[..., None]:
+    def run(*operands: Any) -> None:
+        RUN_KERNEL(name, moved, [each for each in operands if isinstance(each, torch.Tensor)])
+
+    return run
+
+
+def _make_empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+def _reinterpret(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0
+) -> torch.Tensor:
+    with torch.no_grad():
+        return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+
+def _assert_nothing(*_: Any) -> None:
+    """Fake tensors have the sizes that the compiler saw, and no addresses to be aligned."""
