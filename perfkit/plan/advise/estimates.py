@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from perfkit.analysis.model.plan import GAPS, Interval, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, PlannedVariant
 from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.core.note import list_texts
 from perfkit.core.spec import format_variant_label
@@ -13,15 +11,11 @@ from perfkit.plan.advise.advice import TimeSaving
 from perfkit.plan.advise.candidates import Candidate, Techniques, make_candidate
 from perfkit.plan.advise.time_saving import TimeEstimate, estimate_time_saved
 from perfkit.plan.advise.traced_step import TracedStep
-from perfkit.plan.timing.step_time import HOST
 from perfkit.plan.variants.plan import PlanOne
 from perfkit.techniques.data.batch import Batch
 
 # Categories independent of the batch size.
 _OF_THE_MODEL = (PARAMETER, GRADIENT, OPTIMIZER_STATE, BUFFER)
-
-# Share of a planned step that waits for launches, from which on compiled code is credited with them.
-_LAUNCH_BOUND = 0.2
 
 
 class VariantEstimate(NamedTuple):
@@ -82,8 +76,6 @@ class VariantEstimates:
         if saving is None or before is None or after is None:
             reason = planned.step_reason or without.step_reason or "not planned"
             return TimeEstimate(None, not_known=(f"time: {reason}",))
-        if any(each.compiles() for each in variant.techniques):
-            return _add_saved_launches(saving, after)
         parts = ", ".join(f"{part} {format_seconds(taken)}" for part, taken in list(before.parts.items())[:3])
         return TimeEstimate(
             saving, (f"most of the planned step: {parts}",) if saving.value > 0 else (), (after.source,)
@@ -106,19 +98,6 @@ class VariantEstimates:
             return ""
         remaining = format_bytes(after.categories.get(name, 0))
         return f"{name} at the peak: {remaining} of {format_bytes(before.categories[name])}"
-
-
-def _add_saved_launches(saving: TimeSaving, eager: StepTime) -> TimeEstimate:
-    """Compiled code, planned as it runs eagerly: at best the device no longer waits for launches."""
-    launches = sum(eager.parts.get(part, 0.0) for part in (HOST, GAPS))
-    if launches < _LAUNCH_BOUND * eager.total.value:
-        return TimeEstimate(None, not_known=("time: plans do not model compiled code",))
-    saved = replace(saving, value=saving.value + launches / 2, high=saving.high + launches, bound="at most")
-    return TimeEstimate(
-        saved,
-        (f"ops wait {format_seconds(launches)} of the planned {format_seconds(eager.total.value)} for launches",),
-        ("compiled code waits for launches as long as eager code, or not at all; its fused kernels are not modeled",),
-    )
 
 
 def estimate_largest_batch(variant: PlannedVariant, batch_size: float, limit_bytes: float) -> int | None:

@@ -57,6 +57,16 @@ def compile_without_kernels() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def keep_compiled_code() -> Iterator[None]:
+    """Run what an equal step compiled before, inside this context.
+
+    Its guards compare dispatch keys, which were read outside the plan's modes.
+    """
+    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):  # type: ignore[no-untyped-call]
+        yield
+
+
 def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A compiler's fake tensors are its own, and none of the step's."""
 
@@ -112,9 +122,7 @@ def _make_empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dty
     return torch.empty_strided(size, stride, dtype=dtype)
 
 
-def _reinterpret(
-    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0
-) -> torch.Tensor:
+def _reinterpret(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0) -> torch.Tensor:
     with torch.no_grad():
         return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
 

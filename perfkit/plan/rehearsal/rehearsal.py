@@ -24,7 +24,7 @@ from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.rank.train_step import train_step
 from perfkit.plan.rehearsal.batches import Batches, make_batches
-from perfkit.plan.rehearsal.compiled_code import compile_without_kernels
+from perfkit.plan.rehearsal.compiled_code import compile_without_kernels, keep_compiled_code
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
@@ -80,6 +80,7 @@ class RehearsedStep(NamedTuple):
         adam: True if every optimizer is torch's Adam or AdamW.
         facts: bytes of parameters by dtype and sizes of the batch, as a worker records them.
         compute_dtype: dtype of the products.
+        compiled: True if a part of the step is compiled code.
         optimizers: the classes of all optimizers.
         blocks: number of repeated blocks of the workload.
         batches_bytes: bytes of the batches that a bench keeps in main memory.
@@ -102,6 +103,7 @@ class RehearsedStep(NamedTuple):
     adam: bool = False
     facts: dict[str, float] = {}
     compute_dtype: str = ""
+    compiled: bool = False
     optimizers: tuple[str, ...] = ()
     blocks: int = 0
     batches_bytes: int = 0
@@ -140,7 +142,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         stores = skip_disk_writes(), host.skip_copies()
         for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
             stack.enter_context(context)
-        if any(technique.compiles() for technique in techniques):
+        compiled = any(technique.compiles() for technique in techniques)
+        if compiled:
             stack.enter_context(compile_without_kernels())
         stack.enter_context(memory.record_allocations(alone))
         stack.enter_context(add_gradients_in_place())
@@ -189,6 +192,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             mark_modules(trained),
             watch_gradients(trained, memory.now) as gradients,
             watch_pages(ops.record_page),
+            keep_compiled_code() if compiled else nullcontext(),
             ops,
         ):
             step(1)
@@ -211,6 +215,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         adam=all(map(_is_plain_adam, map(get_local_optimizer, trained.optimizers))),
         facts=facts,
         compute_dtype=state.compute_dtype,
+        compiled=compiled,
         optimizers=tuple(sorted({type(each).__name__ for each in trained.optimizers})),
         blocks=blocks,
         batches_bytes=data.nbytes,

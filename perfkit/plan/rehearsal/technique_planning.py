@@ -25,8 +25,3 @@ def select_planned_techniques(specs: Sequence[TechniqueSpec]) -> tuple[tuple[Tec
             text = f"{technique.name}: {plannable.reason}"
             remarks.append(make_note("plan.technique", text, technique=technique.name))
     return tuple(applied), tuple(remarks)
-
-
-def is_compiled(specs: Sequence[TechniqueSpec]) -> bool:
-    """True if runs compile what the plan executes eagerly."""
-    return any(technique.compiles() for technique in compose_techniques(specs))

@@ -31,7 +31,6 @@ from perfkit.plan.rehearsal.cuda_dispatch import get_dispatch_key
 from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks
 from perfkit.plan.rehearsal.rehearsal import RehearsedStep, rehearse_step
 from perfkit.plan.rehearsal.step_ops import StepOp
-from perfkit.plan.rehearsal.technique_planning import is_compiled
 from perfkit.plan.target.target import CPU, Target
 from perfkit.plan.timing.variant_time import add_time
 from perfkit.plan.variants.closed_forms import compute_closed_forms
@@ -138,7 +137,7 @@ def plan_variant(run: ScheduledRun, target: Target = CPU, rehearse: Rehearse | N
     planned = add_time(planned, rehearsed.issued, target, threads, rehearsed.bubble_share)
     if planned.step_s is not None:
         threads_of_cpu = threads if is_cpu(target.kind) else None
-        step = replace(planned.step_s, planned_eagerly=is_compiled(run.spec.techniques), threads=threads_of_cpu)
+        step = replace(planned.step_s, threads=threads_of_cpu)
         planned = replace(planned, step_s=step)
     return planned if memory is None else judge_fit(_add_memory(planned, rehearsed, memory, target), target)
 

@@ -154,8 +154,6 @@ class Ckpt(Technique):
     def plannable(self) -> PlanSupport:
         if self.fit is not None:
             return PlanSupport(PlanMode.NOT, "how much to recompute must be found first")
-        if self.mode == "budget":
-            return PlanSupport(PlanMode.NOT, "torch.compile chooses the saved tensors, and a plan compiles nothing")
         return PlanSupport()
 
     def apply(self, state: TrainState) -> TrainState:

@@ -79,9 +79,7 @@ class PlanSupport(NamedTuple):
     reason: str = ""
 
 
-_EAGERLY = (
-    "planned as it runs eagerly; compiled code mostly keeps less, but adds relaid copies of convolutions' weights"
-)
+_COMPILED = "compiled as for a CPU, without its kernels; a GPU's fusions may leave other temporaries"
 
 
 class Technique(Struct):
@@ -155,8 +153,8 @@ class Technique(Struct):
         return RankRequirement(self.min_world_size)
 
     def plannable(self) -> PlanSupport:
-        """The planning mode: as in a run, but eager for compiled code, unless a subclass overrides it."""
-        return PlanSupport(reason=_EAGERLY if self.compiles() else "")
+        """The planning mode: as in a run, unless a subclass overrides it."""
+        return PlanSupport(reason=_COMPILED if self.compiles() else "")
 
     def needs_16_bits(self, device: str) -> bool:
         """True if it runs only in bf16 and fp16 on this kind of device."""

@@ -82,8 +82,8 @@ class Compile(Technique):
     def plannable(self) -> PlanSupport:
         if self.mode == "default":
             return super().plannable()
-        eagerly = super().plannable().reason
-        return PlanSupport(reason=f"{eagerly}; memory for CUDA graphs and autotuning is not counted")
+        compiled = super().plannable().reason
+        return PlanSupport(reason=f"{compiled}; autotuning's memory is not counted")
 
     def apply(self, state: TrainState) -> TrainState:
         modules = state.blocks if self.scope == "block" else tuple(state.models.values())

@@ -143,31 +143,9 @@ def test_sizes_that_were_asked_for_are_compared_once(subject: AdviceSubject) -> 
     assert [option.name for option in advice.options] == ["batch:size=4", "batch:size=8"]
 
 
-def test_that_memory_is_planned_without_compiling_is_said_once(subject: AdviceSubject) -> None:
+def test_how_compiled_code_is_planned_is_said_once(subject: AdviceSubject) -> None:
     (option,) = advised(subject, names="compile").options
     assert option.assumptions == (f"compile: {Compile().plannable().reason}",)
-
-
-@pytest.mark.parametrize(("host_share", "first", "high"), [(0.7, "compile", 0.073), (0.1, "ckpt", None)])
-def test_code_is_compiled_first_where_launches_bound_the_step(
-    subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch, host_share: float, first: str, high: float | None
-) -> None:
-    """A step of 100 ms, of which compiled code, planned eagerly, takes 90, and waits for launches in their share."""
-
-    def launching(run: ScheduledRun, target: Target) -> PlannedVariant:
-        planned = fake_plan(run, target)
-        assert planned.step_s is not None
-        host = host_share * planned.step_s.total.value
-        parts = {"host": host, "GEMM": planned.step_s.total.value - host}
-        return msgspec.structs.replace(planned, step_s=msgspec.structs.replace(planned.step_s, parts=parts))
-
-    monkeypatch.setattr("perfkit.plan.variants.plan.plan_variant", launching)
-    advice = advised(subject, names="ckpt,compile")
-    assert advice.options[0].name == first
-    saving = next(option.saving_s for option in advice.options if option.name == "compile")
-    assert (saving is None) == (high is None)
-    if saving is not None:
-        assert (saving.bound, saving.high) == ("at most", pytest.approx(high))
 
 
 def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def test_a_model_that_was_built_before_is_planned(program: Path) -> None:
     ("techniques", "message"),
     [
         ("batch", r"batch cannot be planned: .*--max batch_size"),
-        ("ckpt:mode=budget+compile", "ckpt cannot be planned: torch.compile chooses"),
+        ("local_sgd", "local_sgd cannot be planned: .* one step"),
     ],
 )
 def test_a_technique_that_cannot_be_planned_says_why(program: Path, techniques: str, message: str) -> None:

@@ -15,6 +15,7 @@ from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.cost.calls.collective import CollectiveType, Message
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.range_marks import mark_phase
+from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
 from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
 from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepOps, StepPage
 from perfkit.plan.target.fake_host import FakeHostPage
@@ -47,6 +48,13 @@ def collectives(technique: str, ranks: int) -> list[tuple[str, str, int, float]]
         for each in issued(technique, ranks)
         if isinstance(each, StepCollective)
     ]
+
+
+def test_a_kernel_of_compiled_code_has_the_bytes_that_the_compiler_counts() -> None:
+    with FakeTensorMode(), StepOps() as ops, mark_phase("backward"):
+        RUN_KERNEL("cpp_fused_silu_backward_3", 789, [torch.empty(5, 7, dtype=torch.bfloat16)])
+    work = Work("compiled", "bf16", 0.0, 789, False, "cpp_fused_silu_backward_3")
+    assert ops.issued == [StepOp(work, "backward")]
 
 
 def test_ops_have_their_work_and_their_phase() -> None:

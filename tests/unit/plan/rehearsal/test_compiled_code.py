@@ -1,0 +1,80 @@
+"""Compiled steps on fake tensors, against the same steps compiled and run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from perfkit.analysis.memory.account import build_memory_account
+from perfkit.core.spec import RunSpec, Schedule, WorkloadSpec, parse_variants
+from perfkit.measure.rank.run_rank import run_rank
+from perfkit.plan.rehearsal.compiled_code import _make_empty, _reinterpret
+from perfkit.plan.rehearsal.rehearsal import rehearse_step
+from perfkit.plan.rehearsal.step_ops import StepOp
+from perfkit.store.layout import MEMORY_FILE, get_rank_folder
+from perfkit.store.memory_file import read_allocations
+
+PROGRAM = """
+import torch
+from torch import nn
+from perfkit import Workload
+
+
+def build():
+    def batch(generator):
+        return {"x": torch.rand(96, 128, generator=generator)}
+
+    return Workload(
+        name="gated",
+        unit="samples",
+        units_per_batch=96,
+        build_model=lambda: nn.Sequential(nn.Linear(128, 640), nn.SiLU(), nn.LayerNorm(640), nn.Linear(640, 48)),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        make_batch=batch,
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+    )
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def test_a_buffer_is_viewed_where_another_view_of_it_begins() -> None:
+    with FakeTensorMode():
+        whole = _make_empty((4, 6), (6, 1), torch.float32)
+        part = _reinterpret(whole[1], (2, 3), (3, 1), 2)
+    assert (part.storage_offset(), tuple(part.shape)) == (8, (2, 3))
+    assert part.untyped_storage()._cdata == whole.untyped_storage()._cdata
+
+
+@pytest.mark.slow
+def test_a_compiled_step_takes_the_memory_and_kernels_that_it_takes_in_a_run(tmp_path: Path) -> None:
+    from torch._inductor import metrics
+
+    (tmp_path / "train.py").write_text(PROGRAM)
+    (techniques,) = parse_variants("compile")
+    spec = RunSpec(
+        workload=WorkloadSpec(name=f"{tmp_path / 'train.py'}:build"),
+        techniques=techniques,
+        schedule=Schedule(warmup=1, max_warmup=1, timed=1, trace=0, parity=1),
+        passes=("memory",),
+    )
+    metrics.reset()
+    rehearsed = rehearse_step(spec)
+    planned, kernels = build_memory_account(rehearsed.allocations), metrics.generated_kernel_count
+    metrics.reset()
+    run_rank(spec, tmp_path, rank=0, local_rank=0, report=lambda _: None)
+    measured = build_memory_account(read_allocations(get_rank_folder(tmp_path, 0) / MEMORY_FILE))
+    assert planned is not None
+    assert measured is not None
+    assert planned.peak_bytes == pytest.approx(measured.peak_bytes, rel=0.001)
+    assert kernels == metrics.generated_kernel_count > 0
+    fused = [each.work for each in rehearsed.issued if isinstance(each, StepOp) and each.work.op_class == "compiled"]
+    assert all(work.bytes >= 4 * 96 for work in fused)
+    assert len(fused) >= 2  # forward and backward
