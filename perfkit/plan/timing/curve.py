@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 # Sizes within a factor of four are grouped.
 SIZE = log(4)
-# Over so many sizes below the smallest measured calls what they were slower by fades.
+# Over so many sizes below the smallest measured calls what they were slower by fades; above the largest as many later.
 _FADES = 3 * SIZE
 
 
@@ -28,7 +28,8 @@ class EfficiencyCurve:
     """`least` rises, `taken` never falls; between its points it is straight.
 
     `beyond` goes on at the ends: large calls are slower or faster than that by as much as the largest was; small ones
-    are ever less slower, since what a call costs at least is the same for all. Of a curve without, small calls take
+    are ever less slower, since what a call costs at least is the same for all, and so are calls of entirely other sizes
+    than the largest, of which it tells nothing. Of a curve without, small calls take
     what the smallest took, and large ones are as efficient as the largest. `spread` is the standard deviation of what
     was measured around each point.
     """
@@ -47,9 +48,11 @@ class EfficiencyCurve:
         if least == inside:  # what the curve beyond says cancels out, and asking it twice doubles with each curve
             return taken
         slower = taken - self.beyond.at(inside)
-        if least < inside and slower > 0:
-            slower *= max(0.0, 1 - (inside - least) / _FADES)
-        return slower + self.beyond.at(least)
+        if slower > 0:
+            away = inside - least if least < inside else least - inside - _FADES
+            slower *= max(0.0, 1 - max(0.0, away) / _FADES)
+        there = slower + self.beyond.at(least)
+        return there if least < inside else max(taken, there)
 
     def get_spread(self, least: float) -> float:
         """Standard deviation of that time; outside the measured range, including that of the extending curve."""

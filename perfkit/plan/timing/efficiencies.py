@@ -29,9 +29,14 @@ NINE_IN_TEN = 1.645
 Key = tuple[str, ...]
 
 
-def _list_keys(op_class: str, op: str, dtype: str) -> tuple[Key, ...]:
-    """Under what work is looked up: the first that was measured, and those that its curve goes on as."""
-    return (op_class, op, dtype), (op_class, "", dtype), (op_class, "", "")
+def _list_keys(op_class: str, op: str, dtype: str, matrix: bool) -> tuple[Key, ...]:
+    """Under what work is looked up: the first that was measured, and those that its curve goes on as.
+
+    An op that moves bytes is more like itself in another dtype than like other ops of its class; a matrix product runs
+    on other units then.
+    """
+    of_op: tuple[Key, ...] = ((op_class, op, dtype),) if matrix else ((op_class, op, dtype), (op_class, op, ""))
+    return (*of_op, (op_class, "", dtype), (op_class, "", ""))
 
 
 def fit_curves(
@@ -53,9 +58,10 @@ def fit_curves(
             if least is None or not least.seconds:
                 continue
             point = CurvePoint(log(least.seconds), log(sample.seconds), sample.spread, sample.calls * sample.seconds)
-            keys = _list_keys(sample.op_class, sample.op, sample.dtype)
+            keys = _list_keys(sample.op_class, sample.op, sample.dtype, sample.matrix)
             wider |= {key: (*keys[place + 1 :], ()) for place, key in enumerate(keys)} | {(least.bound,): ((),)}
-            for key in dict.fromkeys(keys[:2] if least.stands_in else (*keys, (least.bound,), ())):
+            kept = [key for key in keys if key[2]] if least.stands_in else (*keys, (least.bound,), ())
+            for key in dict.fromkeys(kept):
                 own.setdefault(key, []).append(point)
         for key, some in own.items():
             points.setdefault(key, []).extend(average_by_size(some))
@@ -86,7 +92,8 @@ class MeasuredDevice:
 
     def get_class_curve(self, work: Work, *, own_dtype: bool = False) -> EfficiencyCurve | None:
         """The curve of the class of some work, in its dtype if it must; None where that was not measured."""
-        keys = (*_list_keys(work.op_class, work.op, work.dtype), *_list_keys(get_op_class(work), work.op, work.dtype))
+        classes = dict.fromkeys((work.op_class, get_op_class(work)))
+        keys = [key for kind in classes for key in _list_keys(kind, work.op, work.dtype, work.matrix)]
         return next((self.curves[key] for key in keys if key in self.curves and (key[2] or not own_dtype)), None)
 
     @cached_property

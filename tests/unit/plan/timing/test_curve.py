@@ -39,6 +39,16 @@ def test_what_large_calls_are_slower_by_fades_below_them() -> None:
     assert curve.at(log(4)) == pytest.approx(log(4))
 
 
+def test_what_tiny_calls_are_slower_by_tells_nothing_of_large_ones() -> None:
+    everything = fit_curve([_point(1, 1), _point(4**6, 4**6)], None)
+    curve = fit_curve([_point(4, 64)], everything)
+    assert curve.at(log(4**4)) == pytest.approx(log(16 * 4**4))
+    assert curve.at(log(4**4) + 1.5 * SIZE) == pytest.approx(log(16) / 2 + log(4**4) + 1.5 * SIZE)
+    assert curve.at(log(4**9)) == pytest.approx(log(4**9))
+    times = [curve.at(log(4**power)) for power in range(10)]
+    assert times == sorted(times)
+
+
 def test_calls_of_one_size_are_their_mean_by_weight_and_their_spread_is_told() -> None:
     curve = fit_curve([_point(2, 4, weight=3), _point(2, 8, weight=1)], None)
     assert curve.taken == (pytest.approx((3 * log(4) + log(8)) / 4),)

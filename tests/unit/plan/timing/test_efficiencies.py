@@ -4,11 +4,12 @@ from dataclasses import replace
 from math import exp, log, sqrt
 
 import pytest
+from msgspec.structs import replace as replace_sample
 
 from perfkit.plan.target.work import UNALIGNED, Work
 from perfkit.plan.timing.efficiencies import NINE_IN_TEN, Efficiencies, MeasuredDevice
 from perfkit.plan.timing.efficiency_store import EfficiencySample, LearnedProgram
-from tests.fixtures.plan_roofs import BANDWIDTH, PEAK, roofs
+from tests.fixtures.plan_roofs import BANDWIDTH, PEAK, roofs, roofs_with
 
 
 def _product(
@@ -63,6 +64,51 @@ def test_an_op_that_was_measured_itself_does_not_take_the_time_of_its_class() ->
     assert other is not None
     # Both calls of the class by their time: (2 ms x log 2 + 8 ms x log 8) / 10 ms over the least time.
     assert other.value == pytest.approx(1e-3 * exp((2 * log(2) + 8 * log(8)) / 10))
+
+
+def _moving(seconds: float, efficiency: float, op: str, dtype: str) -> EfficiencySample:
+    return replace_sample(_copy(seconds, efficiency), op_class="other", op=op, dtype=dtype)
+
+
+def test_an_op_that_moves_bytes_is_as_efficient_as_in_another_dtype_where_it_was_measured() -> None:
+    """Of its class in its own dtype only an op was measured that is far slower."""
+    samples = (_moving(1e-3, 0.5, "aten::pool", "fp32"), _moving(1e-3, 0.01, "aten::ones_like", "bf16"))
+    known = _efficiencies(LearnedProgram(name="a", samples=samples))
+    moved = 2e-3 * BANDWIDTH
+    interval = known.seconds(Work("other", "bf16", 0.0, moved, matrix=False, op="aten::pool"))
+    assert interval is not None
+    assert interval.value == pytest.approx(4e-3)
+
+
+def test_a_product_is_as_its_class_in_its_own_dtype() -> None:
+    samples = (_product(1e-3, 0.5), _product(1e-3, 0.125, op="aten::bmm", dtype="bf16"))
+    peaks = roofs_with(bf16=2 * PEAK)
+    known = Efficiencies(peaks, MeasuredDevice(peaks, (LearnedProgram(name="a", samples=samples),)), "a test")
+    interval = known.seconds(_work(1e-3, op="aten::mm", dtype="bf16"))
+    assert interval is not None
+    assert interval.value == pytest.approx(8e-3)  # as long as what has as many FLOPs in bf16
+
+
+@pytest.mark.parametrize(("peak", "faster"), [(8 * PEAK, 8), (PEAK / 2, 0.5)])
+def test_a_convolution_in_16_bits_gains_what_the_processor_gains(peak: float, faster: float) -> None:
+    """The efficiencies are from a processor with four times the peak in bf16, the peaks are those of this one."""
+    there, here = roofs_with(bf16=4 * PEAK), roofs_with(bf16=peak)
+    samples = tuple(
+        EfficiencySample(
+            op_class="convolution", op="aten::convolution", dtype=dtype, matrix=True, flops=1e-3 * most, bytes=1.0,
+            calls=1, seconds=2e-3,
+        )
+        for dtype, most in (("fp32", PEAK), ("bf16", 4 * PEAK))
+    )  # fmt: skip
+    measured = MeasuredDevice(there, (LearnedProgram(name="a", samples=samples),))
+    known = Efficiencies(here, measured, "a test")
+    slow, fast = (
+        known.seconds(Work("convolution", dtype, 1e10, 1.0, matrix=True, op="aten::convolution"))
+        for dtype in ("fp32", "bf16")
+    )
+    assert slow is not None
+    assert fast is not None
+    assert slow.value / fast.value == pytest.approx(faster)
 
 
 def test_programs_count_alike_however_long_they_are() -> None:
