@@ -25,6 +25,7 @@ from perfkit.plan.target.work import Work, make_work
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_READ = "aten::_local_scalar_dense"  # `.item()`
 _PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
 
 
@@ -117,8 +118,12 @@ class StepOps(CostingMode):
         return result
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
-        """Record a call, if it has work."""
-        if is_free(call.name):
+        """Record a call, if it has work.
+
+        A GPU computes nothing where the program reads a number: an optimizer's counts of steps are the host's, and
+        waits for others are not modeled.
+        """
+        if is_free(call.name) or (self._fp32 is not None and call.name == _READ):
             return
         work = _model_work(call, cost, self._fp32) or _make_traffic_work(call, result)
         self.issued.append(StepOp(work, self._get_phase()))

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import _functional_collectives as functional
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.cost.calls.collective import CollectiveType, Message
@@ -55,6 +56,21 @@ def test_a_kernel_of_compiled_code_has_the_bytes_that_the_compiler_counts() -> N
         RUN_KERNEL("cpp_fused_silu_backward_3", 789, [torch.empty(5, 7, dtype=torch.bfloat16)])
     work = Work("compiled", "bf16", 0.0, 789, False, "cpp_fused_silu_backward_3")
     assert ops.issued == [StepOp(work, "backward")]
+
+
+@pytest.mark.parametrize(
+    ("fp32", "read"), [(Fp32Settings("ieee", "ieee", "ieee"), []), (None, ["aten::_local_scalar_dense"] * 3)]
+)
+def test_a_gpu_has_no_work_where_the_program_reads_a_number(fp32: Fp32Settings | None, read: list[str]) -> None:
+    with FakeTensorMode(shape_env=ShapeEnv()), StepOps(fp32) as ops:
+        count = torch.ones(())
+        for _ in range(3):
+            count.add_(1.0)
+            count.item()
+    names = [each.work.op for each in ops.issued if isinstance(each, StepOp)]
+    assert [name for name in names if name != "aten::ones"] == [
+        name for added in range(3) for name in ("aten::add_", *read[added : added + 1])
+    ]
 
 
 def test_ops_have_their_work_and_their_phase() -> None:
