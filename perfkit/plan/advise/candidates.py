@@ -1,6 +1,6 @@
 """Selects candidate variants, with reasons for excluded ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.variants.plan import schedule_run
 from perfkit.techniques.base.rank_sharing import explain_lacking_ranks
 from perfkit.techniques.base.technique import Technique
-from perfkit.techniques.compose import compose_techniques, find_open_technique
+from perfkit.techniques.compose import are_compatible, compose_techniques, find_open_technique
 
 Techniques = tuple[TechniqueSpec, ...]
 
@@ -46,19 +46,50 @@ def select_candidates(
 ) -> tuple[tuple[Candidate, ...], tuple[ExcludedVariant, ...]]:
     """The variants that can act on a subject, and excluded ones with reasons.
 
-    `batch_size` is that of the subject's step, None if unknown.
+    One that can act in another precision only, as fused attention in 16 bits on a GPU, is a variant with each of the
+    given precisions. `batch_size` is that of the subject's step, None if unknown.
     """
-    candidates, left_out = [], []
+    candidates: list[Candidate] = []
+    refused: list[tuple[Candidate, str]] = []
+    left_out: list[ExcludedVariant] = []
     for specs in variants:
         found = make_candidate(specs)
         if not found.techniques:
             continue
-        reason = _explain_other_work(found, goal, batch_size) or _explain_refusal(found, subject)
-        if reason:
-            left_out.append(ExcludedVariant(name=found.name, reason=reason))
+        other_work = _explain_other_work(found, goal, batch_size)
+        if other_work:
+            left_out.append(ExcludedVariant(name=found.name, reason=other_work))
+        elif reason := _explain_refusal(found, subject):
+            refused.append((found, reason))
         else:
             candidates.append(found)
-    return tuple(candidates), tuple(left_out)
+    precisions = [each for each in candidates if _changes_precision(each, subject.place.dtype)]
+    for found, reason in refused:
+        lifted = list(_join_precisions(found, precisions, subject))
+        candidates += lifted
+        if not lifted:
+            left_out.append(ExcludedVariant(name=found.name, reason=reason))
+    return tuple({each.name: each for each in candidates}.values()), tuple(left_out)
+
+
+def _changes_precision(candidate: Candidate, dtype: str) -> bool:
+    return len(candidate.techniques) == 1 and candidate.techniques[0].computes_in(dtype) != dtype
+
+
+def _join_precisions(
+    candidate: Candidate, precisions: Iterable[Candidate], subject: AdviceSubject
+) -> Iterator[Candidate]:
+    """The candidate with the first variant of each technique of precision that lets it act."""
+    seen: set[str] = set()
+    for precision in precisions:
+        name = precision.techniques[0].name
+        specs = (*precision.specs, *candidate.specs)
+        if name in seen or not are_compatible(specs):
+            continue
+        joined = make_candidate(specs)
+        if not _explain_refusal(joined, subject):
+            seen.add(name)
+            yield joined
 
 
 def _explain_other_work(candidate: Candidate, goal: Goal, batch_size: int | None) -> str:

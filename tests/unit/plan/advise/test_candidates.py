@@ -59,6 +59,16 @@ def test_what_a_cpu_only_emulates_is_planned_for_a_gpu() -> None:
     assert names("fp8", make_workload_subject(request(), parse_target("h100-sxm", None))) == ["fp8"]
 
 
+def test_what_acts_in_16_bits_only_is_offered_with_each_precision() -> None:
+    on_gpu = make_workload_subject(request(), parse_target("rtx-4090", None))
+    assert names("ckpt,flash,bf16:update=nearest,amp,bf16", on_gpu) == [
+        "ckpt", "bf16:update=nearest", "amp", "bf16", "bf16:update=nearest+flash", "amp+flash"
+    ]  # fmt: skip
+    assert left_out("ckpt,flash,amp", on_gpu) == {}
+    assert "flash" in left_out("ckpt,flash", on_gpu)
+    assert names("flash,amp") == ["flash", "amp"]  # on a CPU it acts alone
+
+
 def test_other_work_is_compared_for_a_sample_alone() -> None:
     assert names("batch:size=8,seq:len=64") == []
     assert names("batch:size=8,seq:len=64", goal="cost") == ["batch:size=8"]
