@@ -53,9 +53,6 @@ class Bf16(Technique):
         Conflict("tf32", NO_FP32_PRODUCTS),
         Conflict("optim", "its Kahan summation needs its own optimizers; use bf16:update=nearest", when="update=kahan"),
         Conflict("optim", "it rounds in its own optimizer; use bf16:update=nearest", when="update=stochastic"),
-        Conflict(
-            "lora", "the check of bf16 expects half the bytes, and adapters add to them; use --dtype bf16 with lora"
-        ),
         Conflict("qlora", "adapters over 4-bit weights are kept in fp32"),
         Conflict("optim_in_backward", UPDATED_TOGETHER, when="update=kahan"),
     )
@@ -91,9 +88,10 @@ class Bf16(Technique):
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         share, reference = "matmul_flops_share:bf16", "reference_parameter_bytes"
         complex_bytes = sum(p.nbytes for p in state.model.parameters() if p.is_complex())
-        floating_bytes = sum(p.nbytes for p in state.model.parameters() if not p.is_complex())
+        added_bytes = state.facts.get("adapter_bytes", 0.0)  # which the reference lacks
+        floating_bytes = sum(p.nbytes for p in state.model.parameters() if not p.is_complex()) - added_bytes
         # Complex parameters keep their dtype; the others had two bytes for each of theirs.
-        left = (complex_bytes + 0.51 * 2 * floating_bytes) / (complex_bytes + 2 * floating_bytes)
+        left = (complex_bytes + 0.51 * 2 * floating_bytes + added_bytes) / (complex_bytes + 2 * floating_bytes)
         statement = "parameters take half the bytes" if not complex_bytes else "real parameters take half the bytes"
         halved = self._make_claim(statement, "parameter_bytes", Relation.AT_MOST, left, reference)
         products = self._make_claim("matmuls have bf16 operands", share, Relation.AT_LEAST, 0.9)
