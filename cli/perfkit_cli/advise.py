@@ -108,6 +108,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     from perfkit.plan.advise.advise import advise
     from perfkit_cli.modes.advise_verify import prepare_verification, verify_advice
+    from perfkit_cli.options.command_line import get_command_line
     from perfkit_cli.options.variants import parse_named_variants
 
     as_json = options["as_json"]
@@ -125,6 +126,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             options["goal"],
             lambda name: status.update(f"planned {name}"),
             allow=options["allow"],
+            command=get_command_line(),
         )
     if runs is not None:
         advice = verify_advice(advice, runs, quiet=as_json)

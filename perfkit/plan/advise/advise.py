@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from perfkit.core.errors import UsageError
 from perfkit.core.note import Note, make_note
-from perfkit.core.spec import TechniqueSpec
+from perfkit.core.spec import TechniqueSpec, format_variant_label
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.advise.advice import Advice, AdviceOption, Allowed, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
@@ -14,7 +14,7 @@ from perfkit.plan.advise.combine import combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.variants.plan import PlanOne, make_planner
-from perfkit.plan.variants.verdict import check_fit
+from perfkit.plan.variants.verdict import check_fit, format_verdict
 
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
@@ -40,9 +40,10 @@ class Judge(NamedTuple):
         return Worth(self._compute_lacking(estimate), self._compute_value(estimate))
 
     def is_better(self, one: VariantEstimate, other: VariantEstimate) -> bool:
-        """True if an estimate is better by a notable difference."""
+        """True if an estimate is better by a notable difference; what fits is better than what does not."""
         mine, theirs = self.compute_worth(one), self.compute_worth(other)
-        if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > self.notable.lacks:
+        notable = 0.0 if 0.0 in (mine.lacks, theirs.lacks) else self.notable.lacks
+        if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > notable:
             return mine.lacks < theirs.lacks
         return mine.value > theirs.value + self.notable.value
 
@@ -71,11 +72,13 @@ def advise(
     progress: Callable[[str], None] = lambda _: None,
     *,
     allow: Allowed = "comparable",
+    command: str = "perfkit advise",
 ) -> Advice:
     """Rank variants by a goal, best first, and find the best combination.
 
     Only variants with losses comparable with the baseline's are combined, unless `allow` is `any`: others train
-    something else.
+    something else. Where nothing comparable fits, a note has the best combination of any, and `command` with
+    `--allow any`.
 
     Raises:
         UsageError: the goal needs memory figures or a limit that the subject lacks.
@@ -107,12 +110,19 @@ def advise(
         notes = (*notes, make_note("advice.no_step_time", text))
     judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
-    allowed = (each for each in ranked if allow == "any" or judge_loss_risk(each.techniques).comparable)
-    helpful = [each for each in allowed if judge.is_better(estimates.estimate_variant(each.specs), before)]
-    joined = combine_techniques(helpful, estimates.estimate_variant, judge.is_better)
-
-    if allow == "comparable" and not _is_fitting(estimates.estimate_variant(joined.specs), limit):
-        notes = (*notes, *_note_changed_results(ranked))
+    is_short = _judge_fit(before, limit) is False
+    helpful = [
+        each
+        for each in ranked
+        if judge.is_better(estimates.estimate_variant(each.specs), before) or (is_short and _saves_memory(each))
+    ]
+    comparable = [each for each in helpful if judge_loss_risk(each.techniques).comparable]
+    joined = combine_techniques(helpful if allow == "any" else comparable, estimates.estimate_variant, judge.is_better)
+    if allow == "comparable" and _judge_fit(estimates.estimate_variant(joined.specs), limit) is False:
+        names = [each.name for each in ranked if not judge_loss_risk(each.techniques).comparable]
+        if names:
+            whole = combine_techniques(helpful, estimates.estimate_variant, judge.is_better)
+            notes = (*notes, _note_changed_results(names, whole.specs, estimates, limit, command))
 
     def option(variant: Candidate) -> AdviceOption:
         return _make_option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
@@ -133,17 +143,36 @@ def advise(
     )
 
 
-def _is_fitting(estimate: VariantEstimate, limit: float | None) -> bool:
-    return limit is None or estimate.needed is None or check_fit(estimate.needed, limit) is not False
+def _judge_fit(estimate: VariantEstimate, limit: float | None) -> bool | None:
+    return None if limit is None or estimate.needed is None else check_fit(estimate.needed, limit)
 
 
-def _note_changed_results(candidates: Iterable[Candidate]) -> tuple[Note, ...]:
-    """The note that techniques which change results were not joined; none without any."""
-    names = [each.name for each in candidates if not judge_loss_risk(each.techniques).comparable]
-    if not names:
-        return ()
-    text = f"nothing with comparable losses fits; --allow any also joins what changes results: {', '.join(names)}"
-    return (make_note("advice.changes_results", text, techniques=names),)
+def _saves_memory(candidate: Candidate) -> bool:
+    """True if its techniques save memory: more of it with others, whose peak may be elsewhere."""
+    return all(technique.planning.savings for technique in candidate.techniques)
+
+
+def _note_changed_results(
+    names: list[str], specs: Techniques, estimates: VariantEstimates, limit: float | None, command: str
+) -> Note:
+    """The note of what fits with techniques that change results, and the command that joins them."""
+    combined, needed = format_variant_label(specs), estimates.estimate_variant(specs).needed
+    fits = _judge_fit(estimates.estimate_variant(specs), limit)
+    if needed is None or limit is None or fits is False:
+        text = f"nothing fits, not even {combined}, which changes results"
+    else:
+        text = (
+            f"nothing with comparable losses fits; {combined} changes results and {format_verdict(needed, limit)}: "
+            f"{command} --allow any"
+        )
+    return make_note(
+        "advice.changes_results",
+        text,
+        techniques=names,
+        combination=combined,
+        fits=fits,
+        high_bytes=None if needed is None else needed.high,
+    )
 
 
 def _make_batch_technique(size: int) -> Techniques:

@@ -7,7 +7,7 @@ from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, S
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.schedule import ScheduledRun
-from perfkit.plan.advise.advice import Advice, Goal, TimeSaving
+from perfkit.plan.advise.advice import Advice, Allowed, Goal, TimeSaving
 from perfkit.plan.advise.advise import Judge, Worth, advise
 from perfkit.plan.advise.estimates import VariantEstimate
 from perfkit.plan.advise.subject import AdviceSubject, make_workload_subject
@@ -93,6 +93,65 @@ def test_where_nothing_comparable_fits_what_changes_results_is_named(
     assert advice.best is not None
     assert advice.best.name == "amp"
     assert [note.figures["techniques"] for note in advice.notes if note.id == "advice.changes_results"] == noted
+
+
+# GiB at the peak of a model too large for a card of 24: its states fill the memory at first, and recomputation helps
+# only where these are gone.
+LARGE = {
+    "": 113, "bf16": 72, "lora": 35, "ckpt": 113, "bf16,ckpt": 71, "ckpt,lora": 30, "bf16,lora": 25,
+    "bf16,ckpt,lora": 17,
+}  # fmt: skip
+
+
+def advised_on_a_card(
+    subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch, names: str, allow: Allowed, limit_gib: int
+) -> Advice:
+    def plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
+        names = sorted(spec.name for spec in run.spec.techniques)
+        held = LARGE[",".join(names)] * 2**30
+        peak = PlannedPeak(value=held, low=held, high=held, phase="optimizer", categories={"parameter": held})
+        step = Interval(value=1 + len(names) / 10, low=1.0, high=2.0)
+        return PlannedVariant(
+            name=run.spec.variant,
+            world_size=1,
+            peak_allocated_bytes=peak,
+            step_s=StepTime(total=step, parts={"GEMM": step.value}, dominant="GEMM", source=""),
+        )
+
+    monkeypatch.setattr("perfkit.plan.variants.plan.plan_variant", plan)
+    limited = subject._replace(target=CPU._replace(limit_bytes=limit_gib * 2**30))
+    return advise(limited, parse_variants(names), "time", allow=allow, command="perfkit advise large")
+
+
+def test_what_saves_memory_with_others_only_is_joined_where_the_step_does_not_fit(
+    subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = advised_on_a_card(subject, monkeypatch, "ckpt,bf16,lora", "any", 24).best
+    assert best is not None
+    assert (set(best.name.split("+")), best.fits) == ({"bf16", "ckpt", "lora"}, True)
+    assert not best.risk.comparable
+
+
+@pytest.mark.parametrize(
+    ("limit_gib", "names", "combined", "fits"),
+    [(24, "ckpt,bf16,lora", {"bf16", "ckpt", "lora"}, True), (24, "ckpt,lora", {"ckpt", "lora"}, False)],
+)
+def test_where_nothing_comparable_fits_a_note_has_what_does_and_the_command(
+    subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch, limit_gib: int, names: str, combined: set[str], fits: bool
+) -> None:
+    advice = advised_on_a_card(subject, monkeypatch, names, "comparable", limit_gib)
+    assert advice.best is None or (advice.best.fits is False and advice.best.risk.comparable)
+    (note,) = advice.notes
+    assert note.id == "advice.changes_results"
+    assert set(note.figures["combination"].split("+")) == combined
+    assert (note.figures["fits"], note.figures["high_bytes"]) == (fits, LARGE[",".join(sorted(combined))] * 2**30)
+    assert note.text.endswith("perfkit advise large --allow any") == fits
+
+
+def test_what_just_makes_it_fit_is_joined_however_little_it_saves(subject: AdviceSubject) -> None:
+    figures = Judge("time", 100.0, Worth(5.0, 0.01))
+    assert figures.is_better(estimate(saves=-0.5, peak=100), estimate(saves=0.5, peak=101))
+    assert not figures.is_better(estimate(saves=-0.5, peak=103), estimate(saves=0.5, peak=106))
 
 
 def test_for_memory_what_holds_least_comes_first_and_is_joined(subject: AdviceSubject) -> None:
