@@ -1,6 +1,7 @@
 """Plans a workload's variants, as `perfkit plan` does: what memory and time each would need."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +26,10 @@ def plan_workload(
     technique: str = "amp,ckpt",
     *,
     gpu: str | None = None,
+    gpus: int | str | Sequence[int] = (),
+    price: str | Sequence[str] = (),
+    prices: str | Path | None = None,
+    tokens: str | float | None = None,
     memory: str | float | None = None,
     network: str | float | None = None,
     gpus_per_node: int = 8,
@@ -32,6 +37,7 @@ def plan_workload(
     scaling: Scaling = "weak",
     batch_size: int | None = None,
     seq_len: int | None = None,
+    seq_lengths: str | Mapping[int, float] | None = None,
     accumulate: int = 1,
     dtype: str = "fp32",
     progress: Callable[[str], None] = lambda _: None,
@@ -41,13 +47,18 @@ def plan_workload(
     Args:
         workload: what to train, with `:key=value` parameters.
         technique: the variants: techniques separated by commas, joined by `+` where they go together.
-        gpu: plan for this GPU, such as `h100-80g`; without one for this CPU.
+        gpu: plan for this GPU, such as `h100-80g`, or compare several: `h100,l40s`, `all`; without one for this CPU.
+        gpus: number of GPUs, or several to compare: `[1, 4]`, `1..64`.
+        price: hourly prices, such as `h100=2.49/h`.
+        prices: a file of prices by GPU; `prices.json` in the working folder without one.
+        tokens: tokens of a whole run, such as `20B`: its time and cost.
         memory: the memory limit of a rank: a share of the device (0.9) or an amount (`64GiB`).
         network: inter-node bandwidth per GPU, such as `50GB`, or in bytes per second.
         gpus_per_node: directly linked GPUs per node.
         world_size: number of ranks, or several numbers.
         scaling: `weak` keeps the batch of each rank, `strong` that of all ranks together.
         batch_size, seq_len: in place of the workload's own.
+        seq_lengths: shares of steps by tokens per sequence: `512:0.7,4096:0.3`, or `{512: 0.7, 4096: 0.3}`.
         accumulate: microbatches per step.
         dtype: of the parameters: `fp32`, `bf16`, `fp16`.
         progress: receives a line for each variant.
@@ -56,26 +67,43 @@ def plan_workload(
         UsageError: the request is wrong.
         UserCodeError: the workload's code raised when it was built.
     """
-    if gpu is None and network is not None:
-        raise UsageError("network applies to GPU plans only: name a GPU with gpu")
+    for_gpus = {"network": network, "gpus": gpus, "price": price, "prices": prices, "tokens": tokens}
+    named = [name for name, value in for_gpus.items() if value not in (None, ())]
+    if gpu is None and named:
+        raise UsageError(f"{', '.join(named)}: of GPU plans only; name a GPU with gpu")
+    if seq_lengths is not None and seq_len is not None:
+        raise UsageError("seq_lengths states the lengths; omit seq_len", id="usage.conflict")
     silence_kineto()
 
     from perfkit.core.parse_units import parse_amount
     from perfkit.core.spec import parse_variants
     from perfkit.devices.machine.machine import count_available_cores
-    from perfkit.measure.resolve_request import resolve_request
-    from perfkit.plan.target.target import parse_target
+    from perfkit.plan.plan_gpus import GpuQuestion, plan_gpus, resolve_question
+    from perfkit.plan.rental.gpu_counts import parse_counts
+    from perfkit.plan.rental.run_length import parse_run_units
+    from perfkit.plan.variants.mixed_lengths import check_lengths, parse_lengths, require_lengths
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.techniques.compose import compose_techniques
     from perfkit.techniques.expand_all import expand_variants
     from perfkit.workloads.workload_table import resolve_workload
 
-    target = parse_target(gpu, None if memory is None else str(memory))._replace(
+    question = GpuQuestion(
+        counts=parse_counts(gpus if isinstance(gpus, str) else ",".join(map(str, _list_numbers(gpus)))) if gpus else (),
+        run_units=parse_run_units(tokens, "tokens") if isinstance(tokens, str) else tokens,
+        memory=None if memory is None else str(memory),
         ranks_per_node=gpus_per_node,
         network_bytes_per_s=parse_amount(network, "bytes") if isinstance(network, str) else network,
     )
+    given = (price,) if isinstance(price, str) else tuple(price)
+    question = resolve_question(question, gpu, None if prices is None else Path(prices), given)
+    kind = "cuda" if question.gpus else "cpu"
+    lengths = parse_lengths(seq_lengths) if isinstance(seq_lengths, str) else dict(seq_lengths or {})
+    if lengths:
+        check_lengths(lengths, str(seq_lengths))
     with hide_library_remarks():  # Transformers imports torchao
-        spec = resolve_workload(workload, target.kind, batch_size, seq_len, accumulate)
+        if lengths:
+            require_lengths(resolve_workload(workload, kind, batch_size, None, accumulate), kind, lengths)
+        spec = resolve_workload(workload, kind, batch_size, max(lengths, default=seq_len), accumulate)
     variants = tuple(parse_variants(expand_variants(technique)))
     for variant in variants:
         compose_techniques(variant)
@@ -88,10 +116,14 @@ def plan_workload(
         dtype=dtype,
         accumulation=accumulate,
         scaling=scaling,
-        **make_rank_fields((world_size,) if isinstance(world_size, int) else tuple(world_size)),
+        **make_rank_fields(tuple(_list_numbers(world_size))),
     )
     command = redact_text(f"perfkit.plan({workload!r}, {technique!r})")
-    return plan_request(resolve_request(request), target, command=command, progress=progress)
+    return plan_gpus(request, question, command=command, lengths=lengths, progress=progress)
+
+
+def _list_numbers(numbers: int | Sequence[int]) -> Sequence[int]:
+    return (numbers,) if isinstance(numbers, int) else numbers
 
 
 def plan_request(

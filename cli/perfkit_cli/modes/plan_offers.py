@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.command_line import get_command_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,30 +18,19 @@ if TYPE_CHECKING:
 
 def plan_options(ctx: click.Context, options: dict[str, Any], console: "Console") -> "Plan":
     """The plan that options ask for."""
-    from perfkit.measure.resolve_request import resolve_request
-    from perfkit.plan.plan_rental import RentalRequest, make_shared_planner
-    from perfkit.plan.rental.gpu_names import resolve_gpus
-    from perfkit.plan.rental.prices import load_prices
-    from perfkit.plan.target.target import make_gpu_target
-    from perfkit.plan.variants.mixed_lengths import mix_lengths
-    from perfkit_cli.modes.planning import plan_rental, plan_request
+    from perfkit.plan.plan_gpus import GpuQuestion, plan_gpus, resolve_question
 
-    gpus = () if options["gpu"] is None else resolve_gpus(options["gpu"])
-    prices = load_prices(options["prices"], options["price"], gpus) if gpus else {}
+    asked = GpuQuestion(
+        counts=options["counts"], run_units=options["tokens"], memory=options["memory"], **select_links(options)
+    )
+    question = resolve_question(asked, options["gpu"], options["prices"], options["price"])
     request, lengths = _build_request(ctx, options)
-    shared = make_shared_planner()
-    plan = mix_lengths(lengths, shared) if lengths else shared
-    if len(gpus) > 1 or options["counts"]:
-        if options["counts"]:
-            refuse_given(ctx, ("world_sizes",), "--gpus is the number of GPUs")
+    if options["counts"]:
+        refuse_given(ctx, ("world_sizes",), "--gpus is the number of GPUs")
+    if question.compares:
         refuse_given(ctx, ("scaling",), "GPUs are compared with the batch of each")
-        links = select_links(options)
-        targets = tuple(make_gpu_target(entry, options["memory"])._replace(**links) for entry in gpus)
-        rental = RentalRequest(targets, options["counts"] or options["world_sizes"] or (1,), prices, options["tokens"])
-        return plan_rental(request, rental, console, plan)
-    target = resolve_target(options)
-    asked = {"plan": plan, "prices": prices, "run_units": options["tokens"]}
-    return plan_request(resolve_request(request, target.kind), target, console, **asked)
+    with console.status("planning") as status:
+        return plan_gpus(request, question, command=get_command_line(), lengths=lengths, progress=status.update)
 
 
 def _build_request(ctx: click.Context, options: Mapping[str, Any]) -> "tuple[BenchRequest, dict[int, float]]":

@@ -14,31 +14,16 @@ if TYPE_CHECKING:
     from perfkit.analysis.model.plan import Plan
     from perfkit.measure.auto_params import FoundParams
     from perfkit.measure.run_events import Event
-    from perfkit.plan.plan_rental import RentalRequest
     from perfkit.plan.target.target import Target
-    from perfkit.plan.variants.plan import PlanRun
     from perfkit.store.request import BenchRequest
 
 
-def plan_request(request: "BenchRequest", target: "Target", console: "Console", **asked: Any) -> "Plan":
-    """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`.
-
-    `asked` goes to `perfkit.plan.plan_workload.plan_request`.
-    """
+def plan_request(request: "BenchRequest", target: "Target", console: "Console") -> "Plan":
+    """The plan of a request's variants on each of its numbers of ranks; `batch:auto` is a `UsageError`."""
     from perfkit.plan import plan_workload
 
     with console.status("planning") as status:
-        return plan_workload.plan_request(request, target, command=get_command_line(), progress=status.update, **asked)
-
-
-def plan_rental(
-    request: "BenchRequest", rental: "RentalRequest", console: "Console", plan: "PlanRun | None" = None
-) -> "Plan":
-    """The plan of the best of several GPUs and numbers of them, with all offers."""
-    from perfkit.plan import plan_rental as rental_plan
-
-    with console.status("planning") as status:
-        return rental_plan.plan_rental(request, rental, get_command_line(), status.update, plan)
+        return plan_workload.plan_request(request, target, command=get_command_line(), progress=status.update)
 
 
 def plan_suite(folder: Path, memory: str | None, console: "Console", further: Sequence[int] = (), **links: Any) -> None:

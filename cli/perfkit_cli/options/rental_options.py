@@ -7,9 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from perfkit.core.errors import UsageError
-from perfkit.core.parse_units import parse_amount
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -23,16 +20,12 @@ def _parse_counts_option(ctx: click.Context, param: click.Parameter, value: str 
 
 
 def _parse_units_option(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001
-    """A number of tokens: `300B`, `15T`, `2e9`."""
+    """A number of tokens; None where nothing is given."""
     if value is None:
         return None
-    try:
-        units = parse_amount(value.strip().replace("B", "G"), "1/s")
-    except UsageError:
-        units = 0.0
-    if not units:
-        raise UsageError(f"{param.opts[-1]}: {value!r}: expected a number of tokens, such as 20B")
-    return units
+    from perfkit.plan.rental.run_length import parse_run_units
+
+    return parse_run_units(value, param.opts[-1])
 
 
 _OPTIONS = (

@@ -25,11 +25,22 @@ def parse_lengths(text: str) -> dict[int, float]:
     """Parse `512:0.7,4096:0.3`; shares that do not add up to 1 are a `UsageError`."""
     matches = [_LENGTH.fullmatch(part.strip()) for part in text.split(",")]
     lengths = {int(match[1]): float(match[2]) for match in matches if match is not None}
-    if len(lengths) < len(matches) or not all(lengths) or not all(lengths.values()):
-        raise UsageError(f"--seq-lengths: {text!r}: expected lengths with their shares, such as 512:0.7,4096:0.3")
+    if len(lengths) < len(matches):
+        raise _make_lengths_error(text)
+    check_lengths(lengths, text)
+    return lengths
+
+
+def check_lengths(lengths: Lengths, text: str) -> None:
+    """Raise `UsageError` for lengths, as written in `text`, that are none, or whose shares do not add up to 1."""
+    if min(lengths, default=0) < 1 or min(lengths.values(), default=0) <= 0:
+        raise _make_lengths_error(text)
     if abs(sum(lengths.values()) - 1) > 1e-3:
         raise UsageError(f"--seq-lengths: the shares of {text!r} add up to {sum(lengths.values()):g}, not to 1")
-    return lengths
+
+
+def _make_lengths_error(text: str) -> UsageError:
+    return UsageError(f"--seq-lengths: {text!r}: expected lengths with their shares, such as 512:0.7,4096:0.3")
 
 
 def require_lengths(workload: WorkloadSpec, device: str, lengths: Lengths) -> None:

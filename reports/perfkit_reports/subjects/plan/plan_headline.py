@@ -10,10 +10,11 @@ from perfkit_reports.subjects.plan import plan_answer, plan_cells
 def select_comparable(plan: Plan) -> list[PlannedVariant]:
     """The variants that a superlative may name: those that fit; all, if none does and none may, or without a limit.
 
-    Where some may fit and none does for sure, none is the least or the fastest of those that fit.
+    Where some may fit and none does for sure, none is the least or the fastest of those that fit. A variant that is
+    planned alone is compared with none.
     """
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
-    if plan.limit_bytes is None or len(known) == 1 or all(variant.fits is False for variant in known):
+    if plan.limit_bytes is None or len(plan.variants) == 1 or all(variant.fits is False for variant in known):
         return known
     return [variant for variant in known if variant.fits]
 
