@@ -23,6 +23,7 @@ from perfkit_reports.render import terminal
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.plan import plan_cells
 from perfkit_reports.subjects.plan.plan_document import build_document
+from perfkit_reports.subjects.plan.plan_headline import find_leanest
 from perfkit_reports.subjects.registry import load_document
 from tests.fixtures import sample_plans as sample
 from tests.fixtures.document_blocks import blocks, column
@@ -63,6 +64,14 @@ def test_the_headline_says_what_fits_and_what_needs_the_least() -> None:
     variants = [replace(each, fits=fit, verdict="fits") for each, fit in zip(known, fits, strict=True)]
     fitting = replace(fitting, variants=(*variants, unknown))
     assert list_figures(build_document(fitting).headline) == ["1", "3", "1.17 GiB", "-47.2 %"]
+
+
+def test_the_only_known_variant_is_not_the_least_if_its_fit_is_unknown() -> None:
+    plan = sample.realistic()
+    _, amp, _, tf32 = plan.variants
+    assert (amp.fits, tf32.needed_bytes) == (None, None)
+    assert find_leanest(replace(plan, variants=(amp, tf32))) is None
+    assert find_leanest(replace(plan, variants=(amp,))) == amp  # planned alone
 
 
 def test_no_variant_is_the_least_or_fastest_if_its_fit_is_unknown() -> None:
