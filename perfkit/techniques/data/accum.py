@@ -9,6 +9,7 @@ import torch
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
+from perfkit.techniques.base.batch_dimension import has_time_first
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.microbatch_losses import find_loss_mismatch
 from perfkit.techniques.base.planning import Counted, MemoryPrice, MemorySaving, Planning, UnknownEffect
@@ -76,6 +77,12 @@ class Accum(Technique):
                 f"a batch of {samples} cannot be split into {self.steps} equal microbatches; use --batch-size "
                 f"{-(-samples // self.steps) * self.steps}, or another number of steps",
                 id="skip.indivisible",
+            )
+        if has_time_first(state):
+            raise UnavailableError(
+                f"the first dimension of a batch of {workload.name} is time, by its layers with batch_first=False, "
+                "and microbatches split samples; give batches with samples first",
+                id="skip.batch_dimension",
             )
         state.microbatches = self.steps
         if rule := find_loss_mismatch(state, samples // self.steps):
