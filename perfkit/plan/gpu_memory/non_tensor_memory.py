@@ -92,16 +92,18 @@ class _ContextBounds(NamedTuple):
     source: str
 
 
+_MOST = 1343e6
+_MEASURED = "; 742 to 1,343 MB were measured once steps were warm, by version of CUDA and architecture"
 _USED = (
-    "; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded (pytorch#86509), up to 700 MB by GPU and "
-    "version (pytorch#28113)"
+    "; about 400 MB in use (pytorch#109888); 667 MB with all modules loaded (pytorch#86509), over 1,000 before CUDA "
+    f"11.7 (pytorch#107667){_MEASURED}"
 )
-_ALL_MODULES = 700e6
 # 36 processes on an H200 with torch 2.11, CUDA 13.0 and driver 580 (benchmarks/results/nvidia-h200/variants.json):
 # 518 MiB before any kernel, and 224 to 320 MiB of kernels and libraries once its steps were warm.
-_MEASURED_ON_H200 = (518 * _MIB, 742 * _MIB, 838 * _MIB)
+_MEASURED_ON_H200 = (518 * _MIB, 742 * _MIB)
 _ON_H200 = (
-    "518 MiB before any kernel on an H200 with CUDA 13.0, and 742 to 838 MiB once the steps of 36 processes were warm"
+    "518 MiB before any kernel on an H200 with CUDA 13.0, and 742 to 838 MiB once the steps of 36 processes were "
+    f"warm{_MEASURED}"
 )
 
 # NVIDIA's GPUs by compute capability, first and last.
@@ -112,7 +114,7 @@ _CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
         _ContextBounds(
             268e6,
             400e6,
-            _ALL_MODULES,
+            _MOST,
             f"before any kernel 256 MiB on an RTX 3090 with CUDA 12.8 (InvokeAI#9413){_USED}",
         ),
     ),
@@ -122,18 +124,18 @@ _CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
         _ContextBounds(
             447e6,
             500e6,
-            _ALL_MODULES,
+            _MOST,
             f"before any kernel 426 MiB on an RTX 6000 Ada with CUDA 13.0 (unsloth-zoo#1053){_USED}",
         ),
     ),
-    ((9, 0), (9, 0), _ContextBounds(*_MEASURED_ON_H200, _ON_H200)),
+    ((9, 0), (9, 0), _ContextBounds(*_MEASURED_ON_H200, _MOST, _ON_H200)),
     (
         (10, 0),
         (12, 1),
         _ContextBounds(
             447e6,
             _MEASURED_ON_H200[1],
-            _MEASURED_ON_H200[2],
+            _MOST,
             f"not measured on Blackwell: at least 426 MiB as on Ada (unsloth-zoo#1053), else as on Hopper, {_ON_H200}",
         ),
     ),
@@ -141,7 +143,7 @@ _CONTEXTS: tuple[tuple[Capability, Capability, _ContextBounds], ...] = (
 _ANY_CONTEXT = _ContextBounds(
     268e6,
     450e6,
-    _ALL_MODULES,
+    _MOST,
     f"before any kernel 256 and 426 MiB on two GPUs, with CUDA 12.8 and 13.0 (InvokeAI#9413, unsloth-zoo#1053){_USED}",
 )
 

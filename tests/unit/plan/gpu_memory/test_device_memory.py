@@ -108,8 +108,8 @@ def test_under_a_limit_free_segments_are_given_back_before_it_fails() -> None:
     grows = [(2, 400 * MIB), (2, -400 * MIB), (3, 500 * MIB), (3, -500 * MIB)]
     (free,) = (row.bytes.high for row in on("rtx-4090", step=grows).beyond if row.name == CACHED)
     assert free == (20 + 100 + 400 + 500) * MIB - (100 + 500) * MIB - 2 * 8519680
-    # 1.5 GiB less at most 700 MB of context leave 868 MiB: the 400 have gone when the 500 come.
-    (tight,) = (row.bytes.high for row in on("rtx-4090", "1.5GiB", grows).beyond if row.name == CACHED)
+    # 2.1 GiB less at most 1,343 MB of context leave 869 MiB: the 400 have gone when the 500 come.
+    (tight,) = (row.bytes.high for row in on("rtx-4090", "2.1GiB", grows).beyond if row.name == CACHED)
     assert tight == (20 + 100 + 500) * MIB - (100 + 500) * MIB - 2 * 8519680
 
 
@@ -224,14 +224,14 @@ def test_groups_that_exchanged_before_the_step_keep_their_buffers() -> None:
 @pytest.mark.parametrize(
     ("gpu", "least", "most"),
     [
-        ("a100-40g", 268e6, 700e6),
-        ("rtx-3090", 268e6, 700e6),
-        ("rtx-4090", 447e6, 700e6),
-        ("l4", 447e6, 700e6),
-        ("h100-80g", 518 * MIB, 838 * MIB),
-        ("b200", 447e6, 838 * MIB),
-        ("mi250x", 268e6, 700e6),  # 9.0 by torch, as a Hopper is
-        ("mi300x", 268e6, 700e6),
+        ("a100-40g", 268e6, 1343e6),
+        ("rtx-3090", 268e6, 1343e6),
+        ("rtx-4090", 447e6, 1343e6),
+        ("l4", 447e6, 1343e6),
+        ("h100-80g", 518 * MIB, 1343e6),
+        ("b200", 447e6, 1343e6),
+        ("mi250x", 268e6, 1343e6),  # 9.0 by torch, as a Hopper is
+        ("mi300x", 268e6, 1343e6),
     ],
 )
 def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, least: float, most: float) -> None:
@@ -251,7 +251,7 @@ def test_the_context_is_of_the_architecture_until_it_was_measured(gpu: str, leas
     assert {"2"} <= {*list_figures(row.source)}
 
 
-@pytest.mark.parametrize(("measured", "low", "high"), [(510e6, 268e6, 700e6), (900e6, 268e6, 900e6), (2e8, 2e8, 7e8)])
+@pytest.mark.parametrize(("measured", "low", "high"), [(510e6, 268e6, 1343e6), (15e8, 268e6, 15e8), (2e8, 2e8, 1343e6)])
 def test_one_measured_context_leaves_the_published_bounds(measured: float, low: float, high: float) -> None:
     program = LearnedProgram(name="gpt", samples=(), context_bytes=measured)
     target = parse_target("a100-40g", None)
@@ -269,7 +269,8 @@ def test_a_hopper_context_holds_what_an_h200_was_measured_to_take() -> None:
     ]
     assert len(taken) == 36
     assert context.value == median(taken)
-    assert (min(taken), max(taken)) == (context.value, context.high)
+    assert min(taken) == context.value
+    assert max(taken) < context.high
 
 
 def test_the_drivers_reserve_counts_as_far_as_the_limit_does_not_leave_it() -> None:
