@@ -76,6 +76,10 @@ class TouchedTime(Struct):
     cpu_s: float
     waits_s: float
 
+    @property
+    def total_s(self) -> float:
+        return self.kernels_s + self.gaps_s + self.cpu_s + self.waits_s
+
     def scale_by(self, factor: float) -> "TouchedTime":
         return TouchedTime(
             kernels_s=self.kernels_s * factor,

@@ -244,6 +244,8 @@ class RankTrace(Struct):
         device_load: how far its kernels fill the device; None without kernels in the steps.
         queues: the queue lengths of streams, the longest on average first; empty where launches are not known.
         queue_series: the queue length of all streams together over time; None where launches are not known.
+        timed_ratio: a timed step over a traced one, where steps were timed too: all seconds here but those of
+            `timelines` and `stage_actions` are then of a timed step, the same part of it as of the traced one.
         level_points: with counters, counted kernels by their traffic at each memory level (`l1`, `l2`, `memory`): equal
             FLOP/s at several intensities.
     """
@@ -319,6 +321,7 @@ class RankTrace(Struct):
     queue_series: QueueSeries | None = None
     reductions: GradientReductions | None = None
     gathers: ParameterGathers | None = None
+    timed_ratio: float | None = None
 
     @property
     def is_work_known(self) -> bool:

@@ -93,14 +93,22 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
 
 
 def bound_gains(trace: RankTrace) -> RankTrace:
-    """The trace with gains of transfers no larger than the transfers that the traces of other ranks show.
+    """The trace with gains that agree with each other and with what they remove, of transfers no larger than the transfers
+    that the traces of other ranks show.
 
     A replay of one rank takes the shortest of equal collectives for a transfer, though the rank may have waited in all.
     """
     gains = trace.gains
-    if gains is None or not any(row.transfer_basis == LAST_ARRIVAL for row in trace.collectives):
+    if gains is None:
         return trace
-    most = {finding_id: result.most_s for finding_id, result in _list_changes(TraceView(trace))}
+    if any(row.transfer_basis == LAST_ARRIVAL for row in trace.collectives):
+        gains = _limit_to_transfers(gains, {key: result.most_s for key, result in _list_changes(TraceView(trace))})
+    # Ranks that are simulated together gain by what changes on the others, too.
+    alone = trace.replay is None or trace.replay.ranks == 1
+    return replace(trace, gains=_limit_to_sum(_limit_to_touched(gains) if alone else gains))
+
+
+def _limit_to_transfers(gains: FindingGains, most: Mapping[str, float]) -> FindingGains:
     kept = {name: min(gain_s, most[name]) for name, gain_s in gains.by_finding.items() if name in most}
     # All findings together lose at most what the one that lost most of the same transfers did.
     lost_s = max((gain_s - kept.get(name, 0.0) for name, gain_s in gains.by_finding.items()), default=0.0)
@@ -110,7 +118,22 @@ def bound_gains(trace: RankTrace) -> RankTrace:
         if name in kept
     }
     together_s = None if gains.together_s is None else max(gains.together_s - lost_s, *kept.values(), 0.0)
-    return replace(trace, gains=replace(gains, by_finding=kept, touched=touched, together_s=together_s))
+    return replace(gains, by_finding=kept, touched=touched, together_s=together_s)
+
+
+def _limit_to_touched(gains: FindingGains) -> FindingGains:
+    """No fix gains more than the time that it removes."""
+    kept = {
+        name: min(gain_s, gains.touched[name].total_s) if name in gains.touched else gain_s
+        for name, gain_s in gains.by_finding.items()
+    }
+    return replace(gains, by_finding=kept)
+
+
+def _limit_to_sum(gains: FindingGains) -> FindingGains:
+    """All fixes together gain no more than one by one: what only pays together is not claimed."""
+    together_s = None if gains.together_s is None else min(gains.together_s, sum(gains.by_finding.values()))
+    return replace(gains, together_s=together_s)
 
 
 def _build_effects(

@@ -18,6 +18,7 @@ from perfkit.analysis.suite.sessions import summarize_sessions
 from perfkit.analysis.suite.suite_provenance import list_provenance
 from perfkit.analysis.suite.suite_scaling import build_scaling
 from perfkit.analysis.suite.sweeps import find_sweeps
+from perfkit.analysis.suite.timed_traces import apply_timed_clock
 from perfkit.analysis.suite.variant import build_variant
 from perfkit.analysis.suite.variant_figures import compute_figures
 from perfkit.analysis.suite.variant_verdicts import VariantData, compute_verdicts
@@ -109,7 +110,8 @@ def _read_variant_data(
     runs: VariantRuns, ceilings: DeviceCeilings | None, derived: Sequence[str], *, by_step: bool
 ) -> VariantData:
     passes = read_passes(runs, ceilings, derived, by_step=by_step)
-    return VariantData(runs, passes, compute_figures(runs, passes, ceilings))
+    figures = compute_figures(runs, passes, ceilings)
+    return VariantData(runs, apply_timed_clock(passes, figures.step_time), figures)
 
 
 def _apply_ceilings(

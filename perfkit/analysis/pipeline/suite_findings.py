@@ -45,7 +45,7 @@ def collect_suite_findings(
 
 
 def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
-    """Findings of the traces, with gains as the same parts of a timed step, and the outcome of advised techniques.
+    """Findings of the traces, which are on the clock of timed steps, and the outcome of advised techniques.
 
     A finding that several variants share is reported of the baseline.
     """
@@ -60,12 +60,9 @@ def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
 
 
 def _collect_from_fleets(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
-    """Findings on waiting ranks, as shares of the longest rank's step, not of the late rank's."""
+    """Findings on waiting ranks."""
     for variant in suite.looked_into:
-        traces, fleet = suite.get_traces(variant), suite.passes.get(variant.name, PassResults()).fleet
-        for about, finding in collect_findings(trace_rules.RULES, fleet):
-            longest = max(traces, key=lambda trace: trace.step_s)
-            yield about, TraceView(longest, get_step_s(variant)).scale_to_timed(finding)
+        yield from collect_findings(trace_rules.RULES, suite.passes.get(variant.name, PassResults()).fleet)
 
 
 def _collect_from_memory(suite: SuiteView) -> Iterator[Finding]:

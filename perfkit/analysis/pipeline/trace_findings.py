@@ -69,7 +69,7 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     for rule, result in results:
         finding = _add_simulated_gain(_note_overlaps(result, [other for _, other in results]), view.trace)
         if finding.expected_s is None or not view.is_lost_in_missing_work(finding.expected_s):
-            yield rule, view.scale_to_timed(_note_missing_time(finding, view))
+            yield rule, _note_missing_time(finding, view)
 
 
 def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:

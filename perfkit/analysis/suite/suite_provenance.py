@@ -94,11 +94,11 @@ def _describe_slow_down(variants: Sequence[Variant]) -> str:
 
 def _compute_traced_ratio(variant: Variant) -> float | None:
     """Traced over timed step time: by its own clock for an attached loop, from the trace for a bench."""
-    if variant.traced_step is None or not isinstance(variant.step_time, MedianEstimate):
+    if variant.traced_step is None or variant.traced_step.timed_ratio is None:
         return None
     watched = variant.loop.slowdowns if variant.loop is not None else ()
     by_clock = [slowdown.ratio for slowdown in watched if slowdown.instrument == "trace"]
-    return by_clock[0] if by_clock else variant.traced_step.step_s / variant.step_time.value
+    return by_clock[0] if by_clock else 1 / variant.traced_step.timed_ratio
 
 
 def _describe_ceilings(environment: Environment | None, ceilings: DeviceCeilings | None) -> list[Provenance]:

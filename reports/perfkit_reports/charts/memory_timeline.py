@@ -21,6 +21,7 @@ from perfkit_reports.palette import NEUTRAL, Fill
 
 _ROW = 23  # pixels of a row of bands
 _PLOT = 330  # pixels of the areas
+_OF_STEP = "% of the step"
 _MARGIN = {"l": 64, "r": 16, "t": 12, "b": 52}
 
 
@@ -40,7 +41,7 @@ def build_chart(holder: Holder, place: int) -> Chart | None:
 
 def _build_figure(account: MemoryAccount) -> Figure:
     scale, unit = choose_byte_scale(account.peak_bytes)
-    seconds, time_unit = choose_time_scale(account.timeline_s[-1]) if account.has_times else (1e-9, "")
+    seconds, time_unit = _choose_time_unit(account)
     span_s = account.timeline_s[-1]
     times = [round(time / seconds, 4) for time in account.timeline_s]
     strip = bands.build_band_rows(account.bands, span_s)
@@ -67,7 +68,7 @@ def _build_figure(account: MemoryAccount) -> Figure:
         barmode="overlay",
         uniformtext={"mode": "hide", "minsize": 9},
         shapes=[frame.build_horizontal_line(peak, line), up_to_peak],
-        annotations=[_build_peak_label(account, times[-1], seconds, peak)],
+        annotations=[_build_peak_label(account, times[-1], seconds, peak, time_unit)],
         xaxis=build_axis(
             _format_axis_title(account, time_unit),
             range=[0, times[-1]],
@@ -81,6 +82,15 @@ def _build_figure(account: MemoryAccount) -> Figure:
         ),
         **_build_strip_axis(len(strip), share),
     )
+
+
+def _choose_time_unit(account: MemoryAccount) -> tuple[float, str]:
+    """Seconds of a unit of time and its name. Of a step its share: the memory pass has a clock of its own."""
+    if not account.has_times:
+        return 1e-9, ""
+    if account.peak_step is not None:
+        return account.timeline_s[-1] / 100, _OF_STEP
+    return choose_time_scale(account.timeline_s[-1])
 
 
 def _build_area(
@@ -114,10 +124,11 @@ def _build_total(account: MemoryAccount, times: list[float], scale: float, unit:
     )
 
 
-def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: float) -> Note:
+def _build_peak_label(account: MemoryAccount, end: float, seconds: float, peak: float, unit: str) -> Note:
     """Place the label next to the point, on the side with room."""
     time = account.peak_s / seconds
-    when = [account.peak_phase, units.format_seconds(account.peak_s) if account.has_times else ""]
+    at = f"{time:.0f} {unit}" if unit == _OF_STEP else units.format_seconds(account.peak_s)
+    when = [account.peak_phase, at if account.has_times else ""]
     side, away = ("left", 4) if time < end / 2 else ("right", -4)
     return {
         "x": time,

@@ -11,6 +11,7 @@ from perfkit_reports.document.weight import Weight
 
 _MOST_TRACES = 4
 _ALONE = 1.01  # times the largest gain: up to here, the other fixes add nothing to it
+_SUM = 1.0001  # of the gains of the findings shown: the most that all of them are said to save together
 _NOTHING = "No findings."
 
 
@@ -20,7 +21,7 @@ def build_section(items: Sequence[Finding], owner: str, nothing: str = "", trace
     The combined gain of `traces` with simulated gains is shown.
     """
     block = Findings(id="found", items=tuple(items), owner=owner, nothing=nothing or _NOTHING, weight=Weight.BRIEF)
-    lines = tuple(_list_combined_gains(traces, {finding.id: finding.title for finding in items}))
+    lines = tuple(_list_combined_gains(traces, items))
     combined = (
         (Text(id="together", lines=lines, style="list" if len(lines) > 1 else "paragraph", weight=Weight.BRIEF),)
         if lines
@@ -29,14 +30,19 @@ def build_section(items: Sequence[Finding], owner: str, nothing: str = "", trace
     return Section("findings", "Findings", (*combined, block))
 
 
-def _list_combined_gains(traces: Sequence[RankTrace], titles: Mapping[str, str]) -> Iterator[str]:
-    """The combined gain of all fixes, of the first few traces; where one alone gains as much, what limits them."""
+def _list_combined_gains(traces: Sequence[RankTrace], items: Sequence[Finding]) -> Iterator[str]:
+    """The combined gain of all fixes, of the first few traces; where one alone gains as much, what limits them.
+
+    Of a trace whose fixes are findings of another, nothing is said: nobody could add them up.
+    """
+    titles = {finding.id: finding.title for finding in items}
     for trace in traces[:_MOST_TRACES]:
         gains = trace.gains
         if gains is None or gains.together_s is None or not gains.step_s:
             continue
-        fixes = len(gains.by_finding.keys() & titles.keys())
-        if fixes < 2:
+        own = [finding for finding in items if finding.variant == trace.label and finding.simulated_s is not None]
+        fixes = len({finding.id for finding in own})
+        if fixes < 2 or gains.together_s > _SUM * sum(finding.simulated_s or 0.0 for finding in own):
             continue
         name = f", {trace.label}" if len(traces) > 1 else ""
         after = units.format_seconds(max(0.0, gains.step_s - gains.together_s))

@@ -82,12 +82,8 @@ class TraceView:
         known = self.step_s is not None and self.trace.steps and self.trace.typical_step_s > 0
         return self.step_s / self.trace.typical_step_s if known and self.step_s is not None else 1.0
 
-    def scale_to_timed(self, finding: Finding) -> Finding:
-        """The finding with its gains as the same part of a timed step."""
-        return _scale_gains(finding, self.pace)
-
     def scale_to_traced(self, finding: Finding) -> Finding:
-        """The reverse."""
+        """The finding with gains of timed steps as the same part of a traced one."""
         return _scale_gains(finding, 1 / self.pace)
 
     @property

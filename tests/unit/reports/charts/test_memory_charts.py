@@ -51,7 +51,7 @@ def test_the_areas_reach_the_peak_where_its_point_is() -> None:
     (point,) = (trace for trace in figure["data"] if trace["name"] == "peak")
     place = areas[0]["x"].index(pytest.approx(point["x"][0], abs=1e-3))
     assert sum(area["y"][place] for area in areas) == pytest.approx(point["y"][0], rel=1e-3)
-    assert figure["layout"]["annotations"][0]["text"] == "peak 1.37 GiB<br>backward, 72.0 ms"
+    assert figure["layout"]["annotations"][0]["text"] == "peak 1.37 GiB<br>backward, 36 % of the step"
 
 
 def test_the_hover_text_names_the_phase_and_the_module() -> None:

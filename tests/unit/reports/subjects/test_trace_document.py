@@ -76,8 +76,10 @@ def test_fixes_that_add_nothing_to_one_of_them_say_what_limits_all(together_s: f
     )
     trace = msgspec.structs.replace(sample.alone().traces[0], gains=gains)
     (finding,) = [each for each in sample.realistic().findings if each.severity == "gain"][:1]
-    titled = msgspec.structs.replace(finding, id="gemm.fp32", title="Products run slowly")
-    pageable = msgspec.structs.replace(titled, id="copy.pageable", title="Copies are pageable")
+    titled = msgspec.structs.replace(
+        finding, id="gemm.fp32", title="Products run slowly", variant=trace.label, simulated_s=0.03
+    )
+    pageable = msgspec.structs.replace(titled, id="copy.pageable", title="Copies are pageable", simulated_s=0.02)
     (together, *_) = build_section([titled, pageable], "", traces=[trace]).blocks
     assert isinstance(together, Text)
     (line,) = together.lines
@@ -89,8 +91,19 @@ def test_fixes_are_combined_where_several_are_findings(listed: tuple[str, ...], 
     gains = FindingGains(by_finding={"gemm.fp32": 0.03, "copy.pageable": 0.001}, together_s=0.031, step_s=0.1)
     trace = msgspec.structs.replace(sample.alone().traces[0], gains=gains)
     (found,) = [each for each in sample.realistic().findings if each.severity == "gain"][:1]
-    (together, *_) = build_section([msgspec.structs.replace(found, id=key) for key in listed], "", "", [trace]).blocks
+    items = [
+        msgspec.structs.replace(found, id=key, variant=trace.label, simulated_s=gains.by_finding[key]) for key in listed
+    ]
+    (together, *_) = build_section(items, "", "", [trace]).blocks
     assert isinstance(together, Text) == several
+
+
+def test_fixes_whose_gains_are_findings_of_another_trace_are_not_combined() -> None:
+    gains = FindingGains(by_finding={"gemm.fp32": 0.03, "copy.pageable": 0.02}, together_s=0.045, step_s=0.1)
+    trace = msgspec.structs.replace(sample.alone().traces[0], gains=gains)
+    (found,) = [each for each in sample.realistic().findings if each.severity == "gain"][:1]
+    items = [msgspec.structs.replace(found, id=key, variant="another", simulated_s=0.01) for key in gains.by_finding]
+    assert [block.id for block in build_section(items, "", "", [trace]).blocks] == ["found"]
 
 
 def test_sections_that_have_nothing_to_say_are_left_out() -> None:
