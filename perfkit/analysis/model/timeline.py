@@ -31,14 +31,18 @@ class SliceLabels(Struct):
 
 
 class TimelineLane(Struct):
-    """Slices in order of their start. `kind` is one of `LANES`; `busy_ns` is the time with any slice running, including
-    omitted ones.
+    """Slices in order of their start. `kind` is one of `LANES`; `slices` are recorded, and `busy_ns` is the time with any
+    of them running.
 
     `start_ns` are differences from the previous slice (for the first, from the beginning of the step). `depth` is the
     number of slices around each. `label` are rows of `StepTimeline.labels`. `link` is the origin of each slice (a
     kernel's launch, the call that left the device idle, the slice under a segment of the critical path), as differences
     from the previous one among those with an origin; -1 is the number before all. Slices are numbered over all lanes,
     in their order.
+
+    Where the shortest slices are merged, each of those written stands for `count` neighbors, which run for
+    `slice_busy_ns` of its duration, and has the label of the longest; `merged_label` are the labels of the merged ones,
+    `merged_count` and `merged_ns` how many have each and how long these are together. All are empty where none is.
     """
 
     kind: str
@@ -50,6 +54,11 @@ class TimelineLane(Struct):
     depth: str
     label: str
     link: str = ""
+    count: str = ""
+    slice_busy_ns: str = ""
+    merged_label: str = ""
+    merged_count: str = ""
+    merged_ns: str = ""
 
 
 class MemoryLine(Struct):
@@ -63,8 +72,9 @@ class MemoryLine(Struct):
 class StepTimeline(Struct):
     """A step: `number` as marked, None of a trace without steps; `selection` is why it is shown.
 
-    `start_s` is since the first event of the trace. `omitted_slices` slices of any lanes, none longer than
-    `shortest_ns`, are not in it, because they are too many.
+    `start_s` is since the first event of the trace. It shows `length_ns`, in which the step itself lasts from
+    `step_begin_ns` to `step_end_ns`. `merged_slices` slices of any lanes, none longer than `shortest_ns`, are merged
+    with their neighbors, because they are too many.
     """
 
     number: int | None
@@ -75,8 +85,10 @@ class StepTimeline(Struct):
     labels: SliceLabels
     lanes: tuple[TimelineLane, ...]
     memory: tuple[MemoryLine, ...] = ()
-    omitted_slices: int = 0
+    merged_slices: int = 0
     shortest_ns: int = 0
+    step_begin_ns: int = 0
+    step_end_ns: int = 0
 
     @property
     def slices(self) -> int:

@@ -93,8 +93,9 @@ def simulate_findings(analyzed: DetailedAnalysis, replayed: ReplayResult, *, kee
 
 
 def bound_gains(trace: RankTrace) -> RankTrace:
-    """The trace with gains that agree with each other and with what they remove, of transfers no larger than the transfers
-    that the traces of other ranks show.
+    """The trace with gains that agree with each other and with what they remove.
+
+    Those of transfers are no larger than the transfers that the traces of other ranks show.
 
     A replay of one rank takes the shortest of equal collectives for a transfer, though the rank may have waited in all.
     """

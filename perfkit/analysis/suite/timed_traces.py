@@ -16,7 +16,7 @@ from perfkit.analysis.model.fleet import StageActions
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.step import BYTES, FLOPS, DeviceClockSkew, FlameGraph
 from perfkit.analysis.model.timeline import StepTimeline
-from perfkit.analysis.model.trace import RankTrace, TraceFileInfo
+from perfkit.analysis.model.trace import TraceFileInfo
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep
 from perfkit.core.spec import Struct

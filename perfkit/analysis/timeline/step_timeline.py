@@ -12,6 +12,7 @@ from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.model.timeline import MemoryLine, SliceLabels, StepTimeline, TimelineLane
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.timeline.column_packing import pack_column, pack_links, take_differences
+from perfkit.analysis.timeline.dense_slices import DenseLane, merge_short_slices
 from perfkit.analysis.timeline.device_lanes import build_collectives_lane, build_stream_lanes
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.phase_lanes import build_module_lanes, build_phase_lane
@@ -68,19 +69,24 @@ MEDIAN, SLOWEST, FASTEST, WHOLE = "median", "slowest", "fastest", ""
 
 
 class SelectedStep(NamedTuple):
-    """A span of the trace: a step from its start on the CPU to the end of its last kernel, if that is later."""
+    """A span of the trace: a step from its start on the CPU to the end of its last kernel, if that is later.
+
+    The step itself, whose length is told elsewhere, lasts from `step_begin_ns` to `step_end_ns`.
+    """
 
     number: int | None
     why: str
     begin_ns: int
     end_ns: int
+    step_begin_ns: int
+    step_end_ns: int
 
 
 def select_steps(ops: Ops, windows: StepWindows) -> Iterator[SelectedStep]:
     """The median step first, then the slowest and the fastest where these differ from it; of a trace without steps the
     whole."""
     if not windows.are_steps:
-        yield from (SelectedStep(None, WHOLE, int(begin), int(end)) for begin, end in windows.spans.tolist())
+        yield from (SelectedStep(None, WHOLE, begin, end, begin, end) for begin, end in windows.spans.tolist())
         return
     length = windows.spans[:, 1] - windows.spans[:, 0]
     by_length = np.argsort(length, kind="stable")
@@ -92,13 +98,13 @@ def select_steps(ops: Ops, windows: StepWindows) -> Iterator[SelectedStep]:
 
 
 def _select_step(ops: Ops, windows: StepWindows, index: int, why: str) -> SelectedStep:
-    begin, end = windows.spans[index].tolist()
+    step_begin, step_end = begin, end = windows.spans[index].tolist()
     number = int(windows.number[index])
     same = np.flatnonzero(ops.steps.number == number)
     if len(same) and not ops.steps.on_device:
         on_host = same[np.abs(ops.steps.start_ns[same] - begin).argmin()]
         begin, end = min(begin, int(ops.steps.start_ns[on_host])), max(end, int(ops.steps.end_ns[on_host]))
-    return SelectedStep(number, why, begin, end)
+    return SelectedStep(number, why, begin, end, step_begin, step_end)
 
 
 def build_path_lane(whole: TraceContext, texts: TextTable, host: Ints, begin: int, end: int) -> Iterator[LaneSlices]:
@@ -148,11 +154,6 @@ def build_idle_lane(whole: TraceContext, texts: TextTable, begin: int, end: int)
     )  # fmt: skip
 
 
-# Of a step with more events on threads and streams the shortest are left out, and of any other lane with more slices:
-# beyond, a page is too large to open and to send.
-MOST_EVENTS = 12_000
-
-
 def build_timelines(
     ops: Ops,
     windows: StepWindows,
@@ -173,8 +174,7 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
     ops = whole.ops
     begin, end = chosen.begin_ns, chosen.end_ns
     trace, texts = ops.trace, TextTable()
-    every = _find_overlapping_events(trace, begin, end)
-    events, left_out, shortest = _keep_longest_events(trace, every)
+    events = _find_overlapping_events(trace, begin, end)
     host = events[np.isin(trace.category[events], HOST)]
     rows = np.flatnonzero(np.isin(ops.kernels.event, events))
     lanes: list[LaneSlices] = list(
@@ -188,24 +188,24 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
             build_collectives_lane(whole, texts, begin, end),
         )
     )
-    busy = [_measure_busy_ns(whole, lane, every, begin, end) for lane in lanes]
-    lanes, fewer, shortest_left = _shorten_lanes(lanes)
     labels, of = _collect_labels(lanes)
-    numbers = _map_events_to_slices(lanes, len(trace))
+    dense, merged, shortest = merge_short_slices(lanes, list(_split_by_lane(of, lanes)), begin, end - begin)
+    numbers = _map_events_to_slices(lanes, dense, len(trace))
     return StepTimeline(
         number=chosen.number,
         selection=chosen.why,
         start_s=(begin - origin) / 1e9,
         length_ns=end - begin,
+        step_begin_ns=chosen.step_begin_ns - begin,
+        step_end_ns=chosen.step_end_ns - begin,
         texts=tuple(texts.table),
         labels=labels,
         lanes=tuple(
-            _pack_lane(lane, label, numbers, begin, busy_ns)
-            for lane, label, busy_ns in zip(lanes, _split_by_lane(of, lanes), busy, strict=True)
+            _pack_lane(each, recorded, numbers, begin, end) for each, recorded in zip(dense, lanes, strict=True)
         ),
         memory=tuple(build_memory_lines(trace.memory, begin, end)),
-        omitted_slices=left_out + fewer,
-        shortest_ns=max(shortest, shortest_left),
+        merged_slices=merged,
+        shortest_ns=shortest,
     )
 
 
@@ -214,48 +214,6 @@ def _find_overlapping_events(trace: Trace, begin: int, end: int) -> Ints:
     upto = int(np.searchsorted(trace.start_ns, end))
     here = np.flatnonzero(trace.end_ns[:upto] > begin)
     return here[np.isin(trace.category[here], (*HOST, *DEVICE_CATEGORIES))]
-
-
-def _keep_longest_events(trace: Trace, events: Ints) -> tuple[Ints, int, int]:
-    """The longest events up to the limit, the number left out, and the shortest duration shown."""
-    if len(events) <= MOST_EVENTS:
-        return events, 0, 0
-    duration = trace.end_ns[events] - trace.start_ns[events]
-    kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
-    return events[kept], len(events) - len(kept), int(duration[kept].min())
-
-
-def _shorten_lanes(lanes: Sequence[LaneSlices]) -> tuple[list[LaneSlices], int, int]:
-    """Limit lanes to their longest slices; returns them with the number left out and the shortest duration shown in a
-    shortened lane."""
-    result, left_out, shortest = [], 0, 0
-    for lane in lanes:
-        if len(lane) > MOST_EVENTS:
-            duration = lane.end_ns - lane.start_ns
-            kept = np.sort(np.argsort(-duration, kind="stable")[:MOST_EVENTS])
-            left_out += len(lane) - len(kept)
-            shortest = max(shortest, int(duration[kept].min()))
-            lane = lane.select_rows(kept)
-        result.append(lane)
-    return result, left_out, shortest
-
-
-def _measure_busy_ns(whole: TraceContext, lane: LaneSlices, every: Ints, begin: int, end: int) -> int:
-    """The time with any slice of a lane running, in a step with the events `every`, including those left out."""
-    trace, start, until = whole.ops.trace, lane.start_ns, lane.end_ns
-    if lane.lane in (words.THREAD, words.STREAM):
-        one = lane.event[0]
-        of_host = lane.lane == words.THREAD
-        same_lane = np.isin(trace.category[every], HOST if of_host else DEVICE_CATEGORIES)
-        if not of_host:
-            same_lane &= trace.stream[every] == trace.stream[one]
-            rows = np.searchsorted(whole.ops.kernels.event, every[same_lane])  # all of these are kernels
-            device = whole.ops.devices.of
-            same_lane[same_lane] = device[rows] == device[np.searchsorted(whole.ops.kernels.event, one)]
-        if of_host or trace.stream[one] == NONE:
-            same_lane &= trace.thread[every] == trace.thread[one]
-        start, until = trace.start_ns[every[same_lane]], trace.end_ns[every[same_lane]]
-    return measure_length(merge_intervals(np.maximum(start, begin), np.minimum(until, end)))
 
 
 def _collect_labels(lanes: Sequence[LaneSlices]) -> tuple[SliceLabels, Ints]:
@@ -273,26 +231,34 @@ def _split_by_lane(of: Ints, lanes: Sequence[LaneSlices]) -> Iterator[Ints]:
     return iter(np.split(of, np.cumsum([len(lane) for lane in lanes])[:-1])[: len(lanes)])
 
 
-def _map_events_to_slices(lanes: Sequence[LaneSlices], events: int) -> Ints:
+def _map_events_to_slices(lanes: Sequence[LaneSlices], dense: Sequence[DenseLane], events: int) -> Ints:
     """For each event of the trace, the number of its slice, NONE without one; NONE (-1) maps to NONE."""
     numbers = np.full(events + 1, NONE, np.int64)
     first = 0
-    for lane in lanes:
+    for lane, written in zip(lanes, dense, strict=True):
         has = lane.event != NONE
-        numbers[lane.event[has]] = first + np.flatnonzero(has)
-        first += len(lane)
+        numbers[lane.event[has]] = first + written.row_of[has]
+        first += len(written.lane)
     return numbers
 
 
-def _pack_lane(lane: LaneSlices, label: Ints, numbers: Ints, begin: int, busy_ns: int) -> TimelineLane:
+def _pack_lane(dense: DenseLane, recorded: LaneSlices, numbers: Ints, begin: int, end: int) -> TimelineLane:
+    lane = dense.lane
+    busy = merge_intervals(np.maximum(recorded.start_ns, begin), np.minimum(recorded.end_ns, end))
+    some = (dense.count > 1).any()
     return TimelineLane(
         kind=lane.lane,
         name=lane.title,
-        slices=len(lane),
-        busy_ns=busy_ns,
+        slices=len(recorded),
+        busy_ns=measure_length(busy),
         start_ns=pack_column(take_differences(lane.start_ns - begin)),
         duration_ns=pack_column(lane.end_ns - lane.start_ns),
         depth=pack_column(lane.depth) if lane.depth.any() else "",
-        label=pack_column(label),
+        label=pack_column(dense.label),
         link=pack_links(numbers[lane.link]),
+        count=pack_column(dense.count) if some else "",
+        slice_busy_ns=pack_column(dense.busy_ns) if some else "",
+        merged_label=pack_column(dense.merged_label),
+        merged_count=pack_column(dense.merged_count),
+        merged_ns=pack_column(dense.merged_ns),
     )

@@ -1,6 +1,9 @@
 """Timelines of steps: the selection of a report, and the first one's lanes in words."""
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
 
 from perfkit.analysis.model import timeline as lanes
 from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
@@ -17,9 +20,9 @@ from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.wording import format_plural
 
-# Characters of columns and texts, before they are compressed, that a page holds: of further steps as many as there is
-# room for.
-ROOM = 900_000
+# Characters of a page for steps, compressed: of further steps as many as there is room for.
+ROOM = 600_000
+_LETTERS = 4 / 3  # characters of a byte
 _LONGEST = 10  # idle times in the table
 _LONGER = 0.01  # than the step: the time from its launches to its end
 
@@ -52,7 +55,7 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
         label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} in {len(first.lanes)} lanes",
         steps=steps,
         looks={kind: (look.name, look.color, look.pattern) for kind, look in _list_looks(steps.values())},
-        caption=_describe_left_out(first),
+        caption=_describe_merged(first),
         words=Group(id="timeline-words", blocks=(*_build_lanes_table(name, first), *_build_idle_table(name, first))),
     )
     return Section("timeline", "Timeline", (block,))
@@ -71,19 +74,23 @@ def _select_steps(traces: Sequence[RankTrace]) -> Iterator[tuple[str, StepTimeli
 
 
 def _measure_size(step: StepTimeline) -> int:
-    columns = sum(len(lane.start_ns) + len(lane.duration_ns) + len(lane.label) + len(lane.link) for lane in step.lanes)
-    return columns + sum(map(len, step.texts))
+    return int(_LETTERS * len(zlib.compress(msgspec.json.encode(step))))
 
 
 def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
-    """`rank 0, step 12 (median), 34.9 ms`, with the time shown where its launches take longer than it."""
+    """`rank 0, step 12 (median), 34.9 ms`, with the time shown where its launches take longer than it.
+
+    Its times are the trace's: `traced 34.9 ms` where steps were timed without a profiler.
+    """
     what = "whole trace" if step.number is None else f"step {step.number}"
     why = f" ({step.selection})" if step.selection else ""
     whose = f"{trace.label}, " if several else ""
     shown_s = step.length_ns / 1e9
-    length_s = next((row.seconds for row in trace.steps if row.number == step.number), shown_s)
+    rows = (row.seconds / (trace.timed_ratio or 1.0) for row in trace.steps if row.number == step.number)
+    length_s = next(rows, shown_s)
+    traced = "" if trace.timed_ratio is None else "traced "
     shown = f"; {units.format_seconds(shown_s)} with its launches" if shown_s > (1 + _LONGER) * length_s else ""
-    return f"{whose}{what}{why}, {units.format_seconds(length_s)}{shown}"
+    return f"{whose}{what}{why}, {traced}{units.format_seconds(length_s)}{shown}"
 
 
 def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
@@ -93,11 +100,12 @@ def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
     return [(kind, get_slice_style(kind)) for kind in (*classes, *(kind for kind in kinds if kind not in classes))]
 
 
-def _describe_left_out(step: StepTimeline) -> str:
-    if not step.omitted_slices:
+def _describe_merged(step: StepTimeline) -> str:
+    if not step.merged_slices:
         return ""
-    shortest = units.format_seconds(step.shortest_ns / 1e9)
-    return f"{format_plural(step.omitted_slices, 'slice')} shorter than {shortest} omitted: too many to show."
+    longest = units.format_seconds(step.shortest_ns / 1e9)
+    merged = format_plural(step.merged_slices, "slice")
+    return f"{merged} of at most {longest} drawn as dense stretches; search counts and sums each."
 
 
 def _build_lanes_table(name: str, step: StepTimeline) -> tuple[Table, ...]:

@@ -26,7 +26,11 @@ const timelineData = (() => {
       const start = summed(floats(packed.start_ns));
       const end = floats(packed.duration_ns).map((duration, slice) => start[slice] + duration);
       const depth = packed.depth ? integers(packed.depth) : new Int32Array(start.length);
-      const lane = { place, kind: packed.kind, name: packed.name, first, start, end, depth, label: integers(packed.label), link: links(packed.link, start.length) };
+      // A slice may stand for several that are too short to be written one by one: `busy` of its time they run.
+      const count = packed.count ? integers(packed.count) : null;
+      const busy = packed.count ? floats(packed.slice_busy_ns) : null;
+      const merged = [packed.merged_label, packed.merged_count].map(integers).concat([floats(packed.merged_ns)]);
+      const lane = { place, kind: packed.kind, name: packed.name, first, start, end, depth, count, busy, merged, label: integers(packed.label), link: links(packed.link, start.length) };
       first += start.length;
       return lane;
     });
@@ -45,7 +49,8 @@ const timelineData = (() => {
     return places.map((slices) => {
       const start = Float64Array.from(slices, (slice) => lane.start[slice]);
       const end = Float64Array.from(slices, (slice) => lane.end[slice]);
-      return { slices, start, end, upto: summed(end.map((until, place) => until - start[place])) }; // `upto`: how long they are together
+      const busy = Float64Array.from(slices, (slice, place) => lane.busy?.[slice] ?? end[place] - start[place]);
+      return { slices, start, end, busy, upto: summed(busy.slice()) }; // `upto`: how long they are together
     });
   }
 
@@ -69,7 +74,7 @@ const timelineData = (() => {
     const label = lane.label[place];
     const text = (column) => (step.labels[column][label] === NONE ? "" : step.texts[step.labels[column][label]]);
     return {
-      lane, place, label, number: lane.first + place, start: lane.start[place], end: lane.end[place], depth: lane.depth[place], link: lane.link[place],
+      lane, place, label, count: lane.count?.[place] ?? 1, busy: lane.busy?.[place] ?? lane.end[place] - lane.start[place], number: lane.first + place, start: lane.start[place], end: lane.end[place], depth: lane.depth[place], link: lane.link[place],
       name: text("name"), kind: text("kind"), op: text("op"), module: text("module"), shapes: text("shapes"),
     };
   }
@@ -95,5 +100,23 @@ const timelineData = (() => {
     });
   }
 
-  return { decoded, rows, above, slice, at, following, matching, NONE };
+  // Of each lane, how many recorded slices have one of some labels, and how long these are together.
+  function totals(step, labels) {
+    return step.lanes.map((lane) => {
+      let [count, time] = [0, 0];
+      lane.label.forEach((label, place) => {
+        if (!labels[label] || (lane.count && lane.count[place] > 1)) return;
+        count += 1;
+        time += lane.end[place] - lane.start[place];
+      });
+      lane.merged[0].forEach((label, place) => {
+        if (!labels[label]) return;
+        count += lane.merged[1][place];
+        time += lane.merged[2][place];
+      });
+      return { lane, count, time };
+    });
+  }
+
+  return { decoded, totals, rows, above, slice, at, following, matching, NONE };
 })();

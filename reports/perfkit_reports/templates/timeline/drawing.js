@@ -6,8 +6,9 @@ const timelineDrawing = (() => {
   const FONT = "11px system-ui, sans-serif";
   const LETTER = 6.1; // pixels, on average
 
+  const scale = (ns) => (ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "us"] : [1, "ns"]);
   function duration(ns) {
-    const [size, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "us"] : [1, "ns"];
+    const [size, unit] = scale(ns);
     return `${Number((ns / size).toPrecision(ns < 1e3 ? 3 : 4))} ${unit}`;
   }
 
@@ -45,13 +46,13 @@ const timelineDrawing = (() => {
   // A row as rectangles: `paint(x, width, slice, share)`. What is too small to tell apart is one pixel, of which a share
   // is taken: a thousand short pauses must not look like one long one.
   function sweep(row, left, right, scale, paint) {
-    const { start, end, slices, upto } = row;
+    const { start, end, slices, upto, busy } = row;
     let place = above(end, left);
     while (place < start.length && start[place] < right) {
       const x = Math.max((start[place] - left) * scale, -1);
       const until = Math.min((end[place] - left) * scale, (right - left) * scale + 1);
       if (until - x >= 1) {
-        paint(x, until - x, slices[place], 1);
+        paint(x, until - x, slices[place], busy[place] / Math.max(end[place] - start[place], 1));
         place += 1;
         continue;
       }
@@ -64,13 +65,16 @@ const timelineDrawing = (() => {
     }
   }
 
+  // Ticks as far apart as their texts need, which have as many places as tell neighbors apart.
   function ticks(left, right, width) {
-    const rough = (right - left) / Math.max(width / 110, 1);
+    const rough = (right - left) / Math.max(width / 130, 1);
     const power = 10 ** Math.floor(Math.log10(rough));
     const every = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
     const found = [];
-    for (let at = Math.ceil(left / every) * every; at <= right; at += every) found.push(at);
-    return found;
+    for (let place = Math.ceil(left / every); place * every <= right; place += 1) found.push(place * every);
+    const [size, unit] = scale(Math.max(Math.abs(left), Math.abs(right)));
+    const places = Math.max(0, Math.ceil(-Math.log10(every / size) - 1e-9));
+    return found.map((at) => [at, at ? `${at < 0 ? "−" : ""}${(Math.abs(at) / size).toFixed(places)} ${unit}` : "0"]);
   }
 
   function draw(context, step, view, placed, look) {
@@ -85,6 +89,7 @@ const timelineDrawing = (() => {
     context.beginPath();
     context.rect(gutter, 0, width, placed.height);
     context.clip();
+    bounds(context, step, placed, look, x);
     const shown = (top, height) => top + height >= look.top && top <= look.bottom;
     const lines = placed.lanes
       .filter((one) => shown(one.head, one.height + HEAD))
@@ -155,13 +160,20 @@ const timelineDrawing = (() => {
   function axis(context, view, placed, look, x, width) {
     context.font = FONT;
     context.textBaseline = "middle";
-    const found = ticks(view.left, view.right, width);
-    for (const at of found) {
+    for (const [at, text] of ticks(view.left, view.right, width)) {
       context.fillStyle = look.line;
       context.fillRect(x(at), AXIS - 6, 1, placed.height - AXIS + 6);
       context.fillStyle = look.muted;
-      if (x(at) + 60 < look.width) context.fillText(at ? `${at < 0 ? "−" : ""}${duration(Math.abs(at))}` : "0", x(at) + 4, AXIS / 2);
+      if (x(at) + context.measureText(text).width + 8 < look.width) context.fillText(text, x(at) + 4, AXIS / 2);
     }
+  }
+
+  // Where the step itself begins and ends: what is launched earlier for it, or ends later, is shown around it.
+  function bounds(context, step, placed, look, x) {
+    if (step.step_end_ns <= step.step_begin_ns) return;
+    context.fillStyle = look.accent;
+    for (const at of [step.step_begin_ns, step.step_end_ns]) context.fillRect(Math.round(x(at)) - 0.5, AXIS - 8, 1.5, placed.height - AXIS + 8);
+    context.fillRect(x(step.step_begin_ns), AXIS - 8, x(step.step_end_ns) - x(step.step_begin_ns), 2);
   }
 
   function memory(context, one, view, x, look) {
@@ -236,5 +248,5 @@ const timelineDrawing = (() => {
     return near === undefined ? null : timelineData.at(step, one.lane, row.slices[near]);
   }
 
-  return { AXIS, duration, layout, draw, hit, ink, rgb };
+  return { AXIS, duration, layout, draw, hit, ink, rgb, ticks };
 })();

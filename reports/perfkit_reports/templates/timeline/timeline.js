@@ -1,7 +1,7 @@
 "use strict";
 // The timeline of a page: what is looked at, by pointer, wheel, finger and keyboard, and what is chosen in it.
 (() => {
-  const { decoded, rows, slice, at, following, matching } = timelineData;
+  const { decoded, rows, slice, at, following, matching, totals } = timelineData;
   const { AXIS, duration, layout, draw, hit, ink, rgb } = timelineDrawing;
   const LEAST_NS = 50; // across the whole width
   const MOST_PX = 620; // higher lanes are folded at first, the highest first
@@ -16,6 +16,7 @@
     const [heads, tip, search, count, told, chooser] = ["heads", "tip", "search", "count", "told", "steps"].map(find);
     const steps = held.steps.map(() => null);
     let latest; // the step that was asked for last: unfolding takes its time
+    let sums = []; // by lane, of what is searched
     let step, placed, fills, chosen, marked, found, current, width, asked = false, printing = false;
     const view = { left: 0, right: 1 };
     const folded = new Set();
@@ -29,7 +30,7 @@
       step = made;
       find("path").closest("label").hidden = !has("critical path");
       find("gap").hidden = !has("idle");
-      [chosen, marked, found, current] = [null, null, [], -1];
+      [chosen, marked, found, current, sums] = [null, null, [], -1, []];
       folded.clear();
       fold();
       whole();
@@ -258,16 +259,18 @@
     }
     function tell() {
       told.replaceChildren();
+      if (sums.length) told.append(element("p", sums.map(({ lane, count: many, time: ns }) => `${lane.name}: ${many.toLocaleString("en")}, ${duration(ns)}`).join(" · "), "sums"));
       if (!chosen) return;
       const from = chosen.link < 0 ? null : slice(step, chosen.link);
       const next = following(step, chosen.number);
-      const about = [duration(chosen.end - chosen.start), chosen.lane.name, chosen.lane.kind === "idle" ? chosen.shapes : chosen.op].filter(Boolean);
+      const about = [many(chosen), duration(chosen.busy), chosen.lane.name, chosen.lane.kind === "idle" ? chosen.shapes : chosen.op].filter(Boolean);
       const actions = element("p", "", "actions");
       actions.append(button("Zoom to selection", () => fit(chosen)));
       if (from) actions.append(button(`Caused by: ${from.name}`, () => follow(from)));
       if (next.length) actions.append(button(next.length === 1 ? `Leads to: ${slice(step, next[0]).name}` : `Leads to: first of ${next.length}`, () => follow(slice(step, next[0]))));
       told.append(element("code", step.shown[chosen.label]), element("p", about.join(" · ")), actions);
     }
+    const many = (one) => (one.count > 1 ? `${one.count.toLocaleString("en")} slices, the longest of them` : "");
     function element(tag, text, name = "") {
       return Object.assign(document.createElement(tag), { textContent: text, className: name });
     }
@@ -321,11 +324,15 @@
       found = search.value.trim() ? marked.flatMap((of, lane) => of.flatMap((row) => row.slices.map((place) => [row, lane, place]))) : [];
       found.sort(([, lane, place], [, other, last]) => step.lanes[lane].start[place] - step.lanes[other].start[last]);
       current = -1;
+      sums = search.value.trim() ? totals(step, labels).filter((one) => one.count) : [];
       counted();
+      tell();
       redraw();
     }
+    // All that was recorded counts, also what is drawn with its neighbors.
     function counted() {
-      count.textContent = !search.value.trim() ? "" : found.length ? `${current < 0 ? "" : `${current + 1} of `}${found.length.toLocaleString("en")}` : "none";
+      const every = sums.reduce((all, one) => all + one.count, 0);
+      count.textContent = !search.value.trim() ? "" : every ? `${current < 0 ? "" : `${current + 1} of `}${every.toLocaleString("en")}` : "none";
     }
     function next(forward) {
       if (!found.length) return;
@@ -404,8 +411,8 @@
       tip.hidden = !one;
       canvas.style.cursor = one ? "pointer" : "grab";
       if (!one) return;
-      const about = [one.kind === one.name ? "" : one.kind, one.op && `of ${one.op}`, one.shapes, one.module === one.name ? "" : one.module].filter(Boolean);
-      tip.replaceChildren(element("b", step.shown[one.label]), element("span", `${duration(one.end - one.start)}, at ${duration(Math.max(one.start, 0))}`), ...about.map((text) => element("small", text)));
+      const about = [many(one), one.kind === one.name ? "" : one.kind, one.op && `of ${one.op}`, one.shapes, one.module === one.name ? "" : one.module].filter(Boolean);
+      tip.replaceChildren(element("b", step.shown[one.label]), element("span", `${duration(one.busy)}, at ${duration(Math.max(one.start, 0))}`), ...about.map((text) => element("small", text)));
       const left = Math.min(event.offsetX + 14, width - tip.offsetWidth - 4);
       tip.style.left = `${Math.max(left, 0)}px`;
       tip.style.top = `${event.offsetY + 16}px`;

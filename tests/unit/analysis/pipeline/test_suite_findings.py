@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfkit.analysis.model.estimate import Difference
+from perfkit.analysis.model.estimate import Difference, MedianEstimate
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import MemoryAccount, MemoryGrowth, MemoryShare
 from perfkit.analysis.model.step import LostKernels, OpRow, TimeShare
@@ -16,6 +16,7 @@ from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.suite.passes import PassResults
+from perfkit.analysis.suite.timed_traces import apply_timed_clock
 from perfkit.core.allocations import FailedRequest
 from perfkit.core.record import Environment, Recompilation, RunStatus, make_measurement
 from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings
@@ -318,9 +319,14 @@ def product(dtype: str, seconds: float) -> OpRow:
 
 
 def traced(**traces: RankTrace) -> dict[str, PassResults]:
-    """By variant what was traced of it, on a device whose bf16 peak is 8 times that of fp32; a traced step is 1 s."""
+    """By variant what was traced of it, on a device whose bf16 peak is 8 times that of fp32; a traced step is 1 s, a
+    timed one 80 ms of amp and 100 ms of the others."""
     return {
-        name: PassResults(traces=(changed(trace, label=name, ceilings=ceilings()),)) for name, trace in traces.items()
+        name: apply_timed_clock(
+            PassResults(traces=(changed(trace, label=name, ceilings=ceilings()),)),
+            MedianEstimate(value=0.08 if name == "amp" else 0.1, unit="s", per_process=()),
+        )
+        for name, trace in traces.items()
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 from perfkit.analysis.model import idle
 from perfkit.analysis.model import timeline as words
 from perfkit.analysis.model.time_split import UNRECORDED
-from perfkit.analysis.timeline import step_timeline
+from perfkit.analysis.timeline import dense_slices
 from perfkit.analysis.timeline.lane_columns import unpack_lane
 from tests.fixtures.gpu_traces import training_events
 from tests.fixtures.step_timelines import lane, shown, slice_at, steps_of
@@ -148,28 +148,19 @@ def test_phases_are_those_that_were_marked(tmp_path: Path) -> None:
     assert found == [("forward", 0, 40), ("backward", 40, 100)]
 
 
-def test_of_too_many_events_the_shortest_are_left_out_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(step_timeline, "MOST_EVENTS", 3)
-    ops = [op("aten::relu", 10 * place, 2 + place, [(4, 4)]) for place in range(5)]
-    (step,) = steps_of(tmp_path, ops)
-    assert (step.omitted_slices, step.shortest_ns) == (2, 4_000)
-    assert lane(step, words.THREAD).busy_ns == 20_000, "as without leaving any out"
-    assert [each.start_us for each in shown(step, lane(step, words.THREAD))] == [20, 30, 40]
+def test_a_link_to_a_merged_slice_leads_to_what_it_is_drawn_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = steps_of(tmp_path, training_events(2))[0]
+    monkeypatch.setattr(dense_slices, "MOST_SLICES", 3)
+    dense = steps_of(tmp_path, training_events(2))[0]
+    links = [link for each in dense.lanes for link in unpack_lane(each).link.tolist()]
+    assert max(links) < sum(len(unpack_lane(each)) for each in dense.lanes)
+    assert [each.slices for each in dense.lanes] == [each.slices for each in whole.lanes]
+    assert [each.busy_ns for each in dense.lanes] == [each.busy_ns for each in whole.lanes]
 
 
-def test_of_any_lane_the_shortest_slices_are_left_out_where_they_are_too_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(step_timeline, "MOST_EVENTS", 6)
-    phases = [mark(f"perfkit::{phase}", 20 * n, 2 + n) for n in range(4) for phase in ("forward",)]
-    phases += [mark("perfkit::backward", 20 * n + 10, 2 + n) for n in range(4)]
-    (step,) = steps_of(tmp_path, [*phases, op("aten::relu", 0, 80, [(4, 4)])])
-    shortest = lane(step, words.PHASES)
-    assert (shortest.slices, len(unpack_lane(shortest)), shortest.busy_ns) == (6, 6, 28_000)
-    assert step.omitted_slices == 5
-    assert step.shortest_ns == 3_000
+def test_the_step_itself_is_marked_in_what_is_shown(tmp_path: Path) -> None:
+    for step in steps_of(tmp_path, training_events(3)):
+        assert 0 <= step.step_begin_ns < step.step_end_ns <= step.length_ns
 
 
 def test_a_trace_of_no_event_that_is_shown_has_no_lanes(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_figures_of_a_bench(tmp_path: Path) -> None:
         "cpu_time": (0.2, 0.4, 0.1),
         "throughput": pytest.approx((80.0, 40.0, 160.0)),
         "mfu": pytest.approx((0.2, 0.1, 0.4)),  # 2 GFLOP / (0.1 s x 1e11 FLOP/s)
-        "data_wait": (pytest.approx(300e-6),),
+        "data_wait": (pytest.approx(0.03),),
     }
     assert found.losses == (3.0, 2.0, 1.0)
     assert found.missing.keys() == {

@@ -68,7 +68,7 @@ def test_formats_without_pictures_have_the_tables() -> None:
 
 
 def test_a_step_that_is_too_large_says_what_it_lacks() -> None:
-    step = replace(step_timelines.samples()[0], omitted_slices=12, shortest_ns=40)
+    step = replace(step_timelines.samples()[0], merged_slices=12, shortest_ns=40)
     assert list_figures(timeline(sample.alone(timelines=(step,))).caption) == ["12", "40.0 ns"]
 
 
