@@ -62,7 +62,7 @@ A parameter with several values, 'size=4|8', makes one variant per value; quote 
 See `perfkit techniques` and `perfkit workloads`.
 \b
 Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
-130 interrupted, 143 terminated (results are kept).
+3 nothing compared or decided, 130 interrupted, 143 terminated (results are kept).
 """
 
 
@@ -103,7 +103,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
     "--budget",
     metavar="TIME",
     callback=parse_duration_option,
-    help="Time limit for timing rounds, such as 90s.  [default: 5min, or three rounds if longer]",
+    help="Time limit, first runs included, such as 90s; one round is always run.  [default: 5min of rounds, at least 3]",
 )
 @click.option(
     "--rounds",
@@ -306,8 +306,14 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 def _get_exit_code(analysis: "Analysis") -> int:
     from perfkit.core.record import RunStatus
-    from perfkit_cli.output.error_output import EXIT_FAILED
+    from perfkit.store.suite_state import Conclusion
+    from perfkit_cli.output.error_output import EXIT_FAILED, EXIT_UNDECIDED
 
     fine = (RunStatus.OK, RunStatus.SKIPPED)
     trained = all(variant.status in fine and variant.parity.not_finite_step is None for variant in analysis.variants)
-    return 0 if trained else EXIT_FAILED
+    if not trained:
+        return EXIT_FAILED
+    # Who asks for a number of rounds does not ask for a verdict.
+    asked = analysis.sampling is not None and analysis.sampling.precision is not None
+    undecided = asked and analysis.conclusion == Conclusion.UNDECIDED
+    return EXIT_UNDECIDED if undecided or analysis.conclusion == Conclusion.EMPTY else 0

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -31,7 +32,7 @@ from perfkit.measure.rank.limits import check_limits, check_sampling
 from perfkit.measure.redundant_size import explain_redundant_size
 from perfkit.measure.resolve_request import resolve_request
 from perfkit.measure.rounds import measure_rounds
-from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted
+from perfkit.measure.run_events import BudgetExceeded, Event, PassStarted, RunFinished, RunStarted
 from perfkit.measure.schedule import (
     NOT_SKIPPED,
     BenchSchedule,
@@ -53,6 +54,8 @@ from perfkit.techniques.base.technique import RankRequirement, Technique, classi
 from perfkit.techniques.compose import compose_techniques, find_open_technique
 from perfkit.workloads.source_digests import compute_source_digests
 
+# Processes of each variant that a bench needs at least: its first run, and one of a round, which takes about as long.
+_ROUNDS_NEEDED = 2
 _NO_REFUSALS: Mapping[str, str] = {}
 
 
@@ -141,10 +144,16 @@ def _run_remaining(making: SuiteWriter, progress: Callable[[Event], None], ncu: 
         making.update_session(request=request)
     schedule = _build_schedule(request, refusals)
     making.plan(schedule)
+    begun = time.monotonic()
     first = list(_list_first_runs(making, schedule, request))
+    warned = False
     for index, item in enumerate(first):
         making.run(item, progress, index=index, total=len(first))
-    measure_rounds(making, schedule, request, progress)
+        needed_s = _ROUNDS_NEEDED * (time.monotonic() - begun) / (index + 1) * len(first)
+        if request.budget_s is not None and not warned and needed_s > request.budget_s:
+            progress(BudgetExceeded(request.budget_s, needed_s))
+            warned = True
+    measure_rounds(making, schedule, request, progress, spent_s=time.monotonic() - begun)
     if ncu is not None:
         _collect_counters(making, [item.spec for item in schedule.runs], ncu, progress)
     return making.suite

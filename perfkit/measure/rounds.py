@@ -44,16 +44,24 @@ _MEMORY_SHARE = 0.8
 
 
 def measure_rounds(
-    making: SuiteWriter, schedule: BenchSchedule, request: BenchRequest, progress: Callable[[Event], None]
+    making: SuiteWriter,
+    schedule: BenchSchedule,
+    request: BenchRequest,
+    progress: Callable[[Event], None],
+    *,
+    spent_s: float = 0.0,
 ) -> None:
     """Measure rounds of all variants whose first run ended well; the session's `sampling` says how it went.
+
+    A budget that was asked for has `spent_s` of it used up by the first runs.
 
     Earlier measurements count, of this session and of earlier ones. With several numbers of ranks, only those of this
     session do, and baselines are timed without a reference, since sizes are compared with each other and timings of
     different days are not comparable.
     """
     if request.rounds != 0:
-        _RoundMeasurement(making, schedule, request, progress).measure()
+        used_s = 0.0 if request.budget_s is None else spent_s
+        _RoundMeasurement(making, schedule, request, progress, used_s=used_s).measure()
 
 
 @dataclass
@@ -69,6 +77,7 @@ class _RoundMeasurement:
     progress: Callable[[Event], None]
     clock: Callable[[], float] = time.monotonic
     available: Callable[[], float] = lambda: float(psutil.virtual_memory().available)
+    used_s: float = 0.0
     references: dict[str, str] = field(init=False)
     logs: dict[str, list[float]] = field(init=False)
     specs: dict[str, RunSpec] = field(init=False)
@@ -105,7 +114,9 @@ class _RoundMeasurement:
     def measure(self) -> None:
         start = self.clock() - self.before.seconds
         fixed = self.request.rounds is not None
-        state = SuiteSampling() if fixed else SuiteSampling(precision=self.request.precision, budget_s=self._budget_s)
+        state = (
+            SuiteSampling() if fixed else SuiteSampling(precision=self.request.precision, budget_s=self._given_budget_s)
+        )
         state = msgspec.structs.replace(state, rounds=self.before.rounds, seconds=self.before.seconds)
         self.making.update_session(sampling=state)
         self._learn_earlier()
@@ -125,8 +136,13 @@ class _RoundMeasurement:
         return self.before.rounds + len(self.round_s)
 
     @property
-    def _budget_s(self) -> float:
+    def _given_budget_s(self) -> float:
         return BUDGET_S if self.request.budget_s is None else self.request.budget_s
+
+    @property
+    def _budget_s(self) -> float:
+        """What first runs left of it."""
+        return max(0.0, self._given_budget_s - self.used_s)
 
     def _list_open_comparisons(self) -> list[str]:
         """The comparisons that are not precise yet, and can continue."""
@@ -149,7 +165,9 @@ class _RoundMeasurement:
             return (
                 "" if done < rounds else "1 round was requested" if rounds == 1 else f"{rounds} rounds were requested"
             )
-        return "" if self._choose_next(spent_s) else f"the time limit of {format_seconds(self._budget_s)} is reached"
+        return (
+            "" if self._choose_next(spent_s) else f"the time limit of {format_seconds(self._given_budget_s)} is reached"
+        )
 
     def _choose_next(self, spent_s: float) -> list[str]:
         """Choose the variants of the next round: those that are not precise yet, as far as they fit into the budget."""

@@ -57,5 +57,13 @@ class RoundFinished:
     widths: Mapping[str, float | None]
 
 
+@dataclass(frozen=True)
+class BudgetExceeded:
+    """The bench takes about `needed_s` at least, more than the budget that was asked for."""
+
+    budget_s: float
+    needed_s: float
+
+
 RunEvent = RunStarted | PassStarted | RunFinished
-Event = RunEvent | RoundStarted | RoundFinished
+Event = RunEvent | RoundStarted | RoundFinished | BudgetExceeded

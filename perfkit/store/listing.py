@@ -19,14 +19,17 @@ from perfkit.core.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE
 from perfkit.store.live_tail import LogEnd, read_log_end
+from perfkit.store.lock import is_abandoned
 from perfkit.store.report_kinds import KIND_BY_MARKER
 from perfkit.store.suite_reader import read_suite_file
 from perfkit.store.suite_state import (
+    Conclusion,
     SuiteState,
     find_last_write,
     find_suite_state,
     get_ended_state,
     get_write_time,
+    is_unfinished,
     read_variant_outcomes,
 )
 from perfkit.store.summary import (
@@ -168,13 +171,15 @@ def _list_suite(path: Path, relative: str, changed_s: float, now: float) -> List
     summary = _read_summary(path)
     live = tuple(_find_live_ranks(path, suite.runs))
     if summary is not None and _is_complete(path, summary, suite):
-        state, reason = get_ended_state(summary.outcomes)
+        state, reason = get_ended_state(summary.outcomes, Conclusion(summary.conclusion))
         name, device, outcomes, figures = summary.name, summary.device, summary.outcomes, summary.figures
         reported = (path / REPORT_FILE).is_file()
     else:
         outcomes, unfinished = read_variant_outcomes(path, suite)
         logs = [read_log_end(path / rank / LIVE_FILE) for rank in live if not (path / rank / ".." / RUN_FILE).is_file()]
-        state, reason = find_suite_state(path, outcomes, unfinished, logs, now)
+        stopped = is_unfinished(suite) and is_abandoned(path)
+        conclusion = Conclusion.INTERRUPTED if stopped else Conclusion.COMPLETE
+        state, reason = find_suite_state(path, outcomes, unfinished, logs, now, conclusion)
         name, device = _identify_suite(path, suite, logs)
         figures = _read_live_figures(logs, "no summary of all runs yet; `perfkit report` writes one")
         reported = False

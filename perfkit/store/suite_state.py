@@ -21,7 +21,34 @@ class SuiteState(StrEnum):
     FAILED = "failed"
     RUNNING = "running"
     INTERRUPTED = "interrupted"
+    UNDECIDED = "undecided"
+    EMPTY = "empty"
     DAMAGED = "damaged"
+
+
+class Conclusion(StrEnum):
+    """Whether a suite that ended answers what it was asked."""
+
+    COMPLETE = ""
+    INTERRUPTED = "interrupted"
+    UNDECIDED = "undecided"
+    EMPTY = "empty"
+
+
+_STATES = {
+    Conclusion.COMPLETE: SuiteState.OK,
+    Conclusion.INTERRUPTED: SuiteState.INTERRUPTED,
+    Conclusion.UNDECIDED: SuiteState.UNDECIDED,
+    Conclusion.EMPTY: SuiteState.EMPTY,
+}
+
+
+def is_unfinished(suite: Suite) -> bool:
+    """True if the last session of `perfkit bench` wanted rounds that did not end by themselves."""
+    last = suite.sessions[-1] if suite.sessions else None
+    if last is None or last.request is None or last.request.rounds == 0:
+        return False
+    return last.sampling is None or not last.sampling.end_reason
 
 
 def read_variant_outcomes(path: Path, suite: Suite) -> tuple[tuple[VariantOutcome, ...], SuiteRun | None]:
@@ -44,9 +71,15 @@ def _find_worst(statuses: Sequence[RunStatus]) -> RunStatus:
 
 
 def find_suite_state(
-    path: Path, outcomes: Sequence[VariantOutcome], unfinished: SuiteRun | None, logs: Sequence[LogEnd], now: float
+    path: Path,
+    outcomes: Sequence[VariantOutcome],
+    unfinished: SuiteRun | None,
+    logs: Sequence[LogEnd],
+    now: float,
+    conclusion: Conclusion = Conclusion.COMPLETE,
 ) -> tuple[SuiteState, str]:
-    """The state of a suite without a report of all its runs, and why; `logs` are those of runs that have not ended."""
+    """The state of a suite without a report of all its runs, and why; `logs` are those of runs that have not ended, and
+    `conclusion` what is known without a report."""
     if any(log.is_running(now) for log in logs):
         return SuiteState.RUNNING, ""
     if unfinished is not None and not logs and not is_abandoned(path):
@@ -55,14 +88,16 @@ def find_suite_state(
         limit_s = max(SILENT_S, _read_limit_s(path / unfinished.path / SPEC_FILE))
         if quiet_s < limit_s:
             return SuiteState.RUNNING, f"last written {quiet_s:.0f} s ago; a run may take {limit_s:.0f} s"
-    return get_ended_state(outcomes)
+    return get_ended_state(outcomes, conclusion)
 
 
 def _read_limit_s(spec: Path) -> float:
     return read_json(spec, RunSpec).launch.timeout_s if spec.is_file() else 0.0
 
 
-def get_ended_state(outcomes: Sequence[VariantOutcome]) -> tuple[SuiteState, str]:
+def get_ended_state(
+    outcomes: Sequence[VariantOutcome], conclusion: Conclusion = Conclusion.COMPLETE
+) -> tuple[SuiteState, str]:
     """The state of a suite whose variants ended so, with those that did not end well."""
     by_status = Counter(outcome.status for outcome in outcomes)
     fine = {RunStatus.OK, RunStatus.SKIPPED}
@@ -73,7 +108,7 @@ def get_ended_state(outcomes: Sequence[VariantOutcome]) -> tuple[SuiteState, str
         return SuiteState.FAILED, failures
     if by_status[RunStatus.INTERRUPTED] or not outcomes:
         return SuiteState.INTERRUPTED, failures or "ended before its first run"
-    return SuiteState.OK, failures
+    return _STATES[conclusion], failures
 
 
 def find_last_write(path: Path, run: SuiteRun) -> float:

@@ -49,7 +49,8 @@ class ReportSummary(Struct):
     """One report in short. `kind` is `suite`, `trace`, `memory`, `flight`, `check`, `process`, `comparison` or `plan`;
     `runs` is a suite's number of runs.
 
-    `device` is "" if the report does not name one; `outcomes` is empty for what perfkit did not run. `verdict` is that
+    `device` is "" if the report does not name one; `outcomes` is empty for what perfkit did not run; `conclusion`
+    is that of a suite (`perfkit.store.suite_state.Conclusion`). `verdict` is that
     of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` of the files that a
     report was read from, "" for perfkit's own measurements.
     """
@@ -60,6 +61,7 @@ class ReportSummary(Struct):
     created_at: str
     device: str = ""
     outcomes: tuple[VariantOutcome, ...] = ()
+    conclusion: str = ""
     runs: int = 0
     figures: RowFigures = RowFigures()
     verdict: str = ""

@@ -9,6 +9,7 @@ from perfkit.core.errors import PerfkitError, RunFormatError, TerminatedError, U
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_UNDECIDED = 3  # nothing could be compared, or no comparison was decided
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXIT_TERMINATED = 143  # 128 + SIGTERM
 OPTION_ERROR = "usage.option"

@@ -12,7 +12,15 @@ from rich.live import Live
 
 from perfkit.core.record import RunStatus
 from perfkit.core.units import format_percent, format_seconds
-from perfkit.measure.run_events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
+from perfkit.measure.run_events import (
+    BudgetExceeded,
+    Event,
+    PassStarted,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+)
 from perfkit_cli.output.live_lines import draw_line, make_live_line
 from perfkit_reports.render.safe_text import SafeText
 
@@ -46,6 +54,11 @@ class ProgressText:
                 return self._format_running("starting")
             case RoundFinished():
                 return _format_round_finished(event)
+            case BudgetExceeded():
+                return (
+                    f"--budget {format_seconds(event.budget_s)} does not suffice: first runs and one round take about "
+                    f"{format_seconds(event.needed_s)}. Name fewer techniques, or raise --budget"
+                )
 
     def _format_running(self, doing: str) -> str:
         if self._round is None:
@@ -76,7 +89,7 @@ def _make_live_report(live: Live) -> Report:
 
     def report(event: Event) -> None:
         line = doing.format_event(event)
-        if isinstance(event, RunFinished | RoundFinished):
+        if isinstance(event, RunFinished | RoundFinished | BudgetExceeded):
             live.update(SafeText(""))
             live.console.print(SafeText(line))
         else:

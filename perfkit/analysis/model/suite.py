@@ -35,6 +35,7 @@ from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
+from perfkit.store.suite_state import Conclusion
 
 ANALYSIS_VERSION = 9
 
@@ -258,6 +259,7 @@ class Analysis(DisplayMixin, Struct):
     searches: tuple[BatchSearch, ...] = ()
     recomputations: tuple[RecomputationSearch, ...] = ()
     load: MachineLoad | None = None  # while the timed runs were made
+    conclusion: Conclusion = Conclusion.COMPLETE
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[Note, ...]

@@ -31,7 +31,7 @@ class SliceLabels(Struct):
 
 
 class TimelineLane(Struct):
-    """Slices in order of their start. `kind` is one of `LANES`; `slices` are recorded, and `busy_ns` is the time with any
+    """Slices in order of their start. `kind` is one of `LANES`; `slices` were recorded, `busy_ns` is the time with one
     of them running.
 
     `start_ns` are differences from the previous slice (for the first, from the beginning of the step). `depth` is the

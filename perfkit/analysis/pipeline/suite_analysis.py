@@ -7,6 +7,7 @@ from pathlib import Path
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.read_passes import read_passes
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
+from perfkit.analysis.suite.conclusion import find_conclusion
 from perfkit.analysis.suite.cost import add_costs
 from perfkit.analysis.suite.facts import find_derived_names
 from perfkit.analysis.suite.machine_load import combine_loads
@@ -97,6 +98,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         recomputations=suite.recomputations,
         scaling=scaling,
         load=load,
+        conclusion=find_conclusion(suite, variants),
         findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
         provenance=list_provenance(variants, environment, ceilings),
         warnings=(*suite.warnings, *([] if suite_plan.refused is None else [suite_plan.refused])),

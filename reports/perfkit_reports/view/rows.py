@@ -13,6 +13,8 @@ TONES = {
     SuiteState.OK: "good",
     SuiteState.RUNNING: "live",
     SuiteState.INTERRUPTED: "unsure",
+    SuiteState.UNDECIDED: "unsure",
+    SuiteState.EMPTY: "bad",
     SuiteState.FAILED: "bad",
     SuiteState.DAMAGED: "bad",
 }

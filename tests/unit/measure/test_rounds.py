@@ -79,7 +79,7 @@ class FakeMaking:
         return self._sizes.get(spec.variant, GIB)
 
 
-def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=(), **options):
+def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=(), used_s=0.0, **options):
     """The rounds' events."""
     request = BenchRequest(
         workload=WorkloadSpec(name="gpt"), variants=tuple(parse_variants(text)), device=device, device_count=1, cores=2,
@@ -92,7 +92,9 @@ def measure(making, text="amp,ckpt", *, available=64 * GIB, device="cpu", ended=
     )
     if not making.suite.runs:
         making.have(0, *schedule.variants)
-    _RoundMeasurement(making, schedule, request, events.append, lambda: making.now, lambda: available).measure()
+    _RoundMeasurement(
+        making, schedule, request, events.append, lambda: making.now, lambda: available, used_s=used_s
+    ).measure()
     return events
 
 
@@ -130,6 +132,14 @@ def test_the_budget_ends_it_and_what_is_left_is_told():
     left = [event.left_s for event in events if isinstance(event, RoundStarted)]
     assert left[0] is None
     assert left[2:] == [90.0, 70.0, 50.0, 30.0]
+
+
+def test_first_runs_use_up_a_part_of_the_budget():
+    making = FakeMaking(noisy(amp=1.0))
+    measure(making, "amp", budget_s=130.0, used_s=70.0)
+    assert making.suite.sampling.rounds == 3  # of 20 s each, in what is left of it
+    assert making.suite.sampling.budget_s == 130.0
+    assert making.suite.sampling.end_reason.count("2 min 10 s") == 1
 
 
 @pytest.mark.parametrize(("options", "each"), [({}, 50.0), ({"budget_s": 60.0}, 10.0), ({"rounds": 1}, math.inf)])

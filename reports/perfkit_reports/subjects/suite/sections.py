@@ -12,6 +12,7 @@ from perfkit.core import units
 from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.store.layout import REPORT_JSON
+from perfkit.store.suite_state import Conclusion
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import StepCurve
@@ -43,6 +44,7 @@ def summarize_suite(analysis: Analysis) -> ReportSummary:
         created_at=analysis.created_at,
         device=environment.device_name if environment is not None else "",
         outcomes=tuple(VariantOutcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
+        conclusion=analysis.conclusion,
         runs=sum(len(variant.runs) for variant in analysis.variants),
         figures=_build_figures(analysis),
     )
@@ -164,7 +166,9 @@ def build_variant_table(
 
 
 def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
-    """The finding with the largest saving."""
+    """The finding with the largest saving; none of a suite that was interrupted, whose step times are first tries."""
+    if analysis.conclusion == Conclusion.INTERRUPTED:
+        return
     gains = [finding for finding in analysis.findings if finding.expected_s is not None]
     if gains:
         best = max(gains, key=lambda finding: finding.expected_s or 0.0)

@@ -68,6 +68,9 @@ def make_speed_up_cell(variant: Variant) -> Cell:
         return make_unknown_cell(variant.reason or "no baseline to compare with")
     tone = {"faster": "good", "slower": "bad"}.get(difference.verdict, "unsure")
     per = f"per {variant.comparison_unit}" if variant.comparison_unit else ""
+    if difference.low is None:  # a ratio without an interval says nothing
+        once = f"{format_factor(1 / difference.ratio)} in {format_plural(difference.pairs, 'pair')}, no interval"
+        return Cell("undecided", detail=", ".join(filter(None, (once, per))), value=1 / difference.ratio, tone=tone)
     detail = ", ".join(filter(None, (format_speed_interval(variant), per)))
     return Cell(format_factor(1 / difference.ratio), detail=detail, value=1 / difference.ratio, tone=tone)
 

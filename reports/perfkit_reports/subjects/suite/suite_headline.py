@@ -7,6 +7,7 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
 from perfkit.core.record import Measurement, RunStatus
+from perfkit.store.suite_state import Conclusion
 from perfkit_reports.subjects.suite import suite_cells
 from perfkit_reports.wording import format_sentence
 
@@ -40,14 +41,25 @@ def is_alone(analysis: Analysis) -> bool:
 
 
 def build_headline(analysis: Analysis) -> str:
-    """The main result; if inconclusive, preceded by the machine's other load."""
+    """The main result, after what is missing of it: rounds after an interruption, verdicts and, without these, the
+    machine's other load."""
     noisy = describe_machine_load(analysis.load)
     undecided = any(
         variant.difference and variant.difference.verdict == "inconclusive" for variant in analysis.variants
     )
-    return (
-        f"{format_sentence(noisy)} {_describe_result(analysis)}" if noisy and undecided else _describe_result(analysis)
-    )
+    load = format_sentence(noisy) if noisy and undecided else ""
+    parts = (_describe_conclusion(analysis), load, _describe_result(analysis))
+    return " ".join(filter(None, parts))
+
+
+def _describe_conclusion(analysis: Analysis) -> str:
+    rounds = 0 if analysis.sampling is None else analysis.sampling.rounds
+    after = f"{rounds:,} complete round{'' if rounds == 1 else 's'}"
+    if analysis.conclusion == Conclusion.INTERRUPTED:
+        return f"Interrupted after {after}: results are incomplete."
+    if analysis.conclusion == Conclusion.UNDECIDED:
+        return f"Undecided after {after}."
+    return ""
 
 
 def _describe_result(analysis: Analysis) -> str:
@@ -134,7 +146,8 @@ def _explain_unsound(variant: Variant) -> str:
 def count_by_status(analysis: Analysis) -> str:
     """`5 ok, 1 skipped`: outcomes of the variants."""
     counts = Counter(variant.status.value for variant in analysis.variants)
-    return ", ".join(f"{count} {status}" for status, count in counts.items())
+    parts = [*(f"{count} {status}" for status, count in counts.items()), analysis.conclusion]
+    return ", ".join(filter(None, parts))
 
 
 def _list_faster(analysis: Analysis) -> list[Variant]:
