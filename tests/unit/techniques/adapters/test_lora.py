@@ -118,7 +118,7 @@ def test_a_base_that_is_not_frozen_is_caught() -> None:
         "lora+ckpt",
         pytest.param("amp+lora", marks=pytest.mark.nightly),
         "amp+qlora",
-"bf16+lora",
+        "bf16+lora",
         pytest.param("bf16:update=nearest+lora:rank=2+ckpt", marks=pytest.mark.nightly),
         pytest.param("flash+lora", marks=pytest.mark.nightly),
         pytest.param("lora+optim:use=lion", marks=pytest.mark.nightly),
