@@ -124,6 +124,7 @@ def test_all_is_without_what_is_broken() -> None:
     assert len(warned) == len(REASONS) - 1
 
 
+@pytest.mark.nightly
 def test_pages_are_written_of_what_is_not_broken(perfkit_in_process, monkeypatch, tmp_path: Path) -> None:
     def claims(self: plugins.Works, state: TrainState) -> tuple[Claim, ...]:
         return (plugins_claim(state.facts["found by apply"]),)

@@ -284,7 +284,7 @@ def test_gpus_are_compared_by_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_numbers_of_gpus_are_searched_and_the_page_answers(tmp_path: Path) -> None:
-    asked = [*SMALL, "-t", "zero3", "--gpu", "rtx-3080", "--gpus", "1..2", "--out", str(tmp_path)]
+    asked = [*SMALL, "-t", "zero3", "--gpu", "rtx-3080", "--gpus", "1..4", "--out", str(tmp_path)]
     ended = CliRunner().invoke(commands, asked)
     assert ended.exit_code == 0, ended.output
     assert [offer.count for offer in read_plan(tmp_path).offers if offer.fits] != []

@@ -22,7 +22,12 @@ def test_the_page_names_every_example() -> None:
     assert all(f"(../examples/workloads/{name})" in PAGE for name in FILES)
 
 
-@pytest.fixture(params=EXAMPLES)
+EVERY_TIME = ("train.py", "grouped.py")  # the others train as these do, each with a model of its own
+
+
+@pytest.fixture(
+    params=[name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.nightly) for name in EXAMPLES]
+)
 def workload(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / request.param
     path.write_text(EXAMPLES[request.param], encoding="utf-8")

@@ -315,6 +315,7 @@ def test_state_on_the_host_comes_back_for_its_update() -> None:
     assert {each.phase for each in copies} == {"optimizer"}
 
 
+@pytest.mark.slow
 def test_fp8_products_are_computed_in_fp8_on_a_gpu_that_has_it() -> None:
     pytest.importorskip("torchao")
     found = on_gpu("fp8")
@@ -325,6 +326,7 @@ def test_fp8_products_are_computed_in_fp8_on_a_gpu_that_has_it() -> None:
         on_gpu("fp8", "a100-40g")
 
 
+@pytest.mark.slow
 def test_paged_state_is_counted_in_full_and_that_is_said() -> None:
     pytest.importorskip("bitsandbytes")
     paged, plain = on_gpu("optim:use=paged_adamw8bit"), on_gpu("optim:use=adamw8bit")
@@ -332,7 +334,7 @@ def test_paged_state_is_counted_in_full_and_that_is_said() -> None:
     assert {"technique": "optim"} in [note.figures for note in paged.assumptions]
 
 
-@pytest.mark.parametrize(("technique", "groups"), [("zero3", 1), ("hsdp", 2)])
+@pytest.mark.parametrize(("technique", "groups"), [("zero3", 1), pytest.param("hsdp", 2, marks=pytest.mark.nightly)])
 def test_a_rank_exchanges_in_as_many_groups_as_its_mesh_has(technique: str, groups: int) -> None:
     """HSDP gathers and scatters among those that share parameters, and reduces among those with the same ones."""
     found = on_gpu(technique, ranks=4)

@@ -37,7 +37,7 @@ def analysis(request: pytest.FixtureRequest) -> MemoryAnalysis:
 
 
 def test_every_form_is_written(analysis: MemoryAnalysis, tmp_path: Path) -> None:
-    paths = write_document(build_document(analysis), tmp_path, figures=Weight.DETAIL)
+    paths = write_document(build_document(analysis), tmp_path, figures=Weight.BRIEF)
     names = {path.relative_to(tmp_path).as_posix() for path in paths}
     assert names >= {"report.html", MEMORY_REPORT_FILE, "summary.json", "report.md", "tables/memory_rows.parquet"}
     assert ("figures/memory-peak.png" in names) == bool(analysis.accounts)
