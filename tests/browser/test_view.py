@@ -178,6 +178,7 @@ def test_a_report_opens_and_works(show: Show) -> None:
     shown.goes_cleanly()
 
 
+@pytest.mark.nightly
 def test_a_missing_report_is_drawn_while_one_waits(show: Show) -> None:
     shown = show("report/unreported")
     shown.page.locator("#summary").wait_for(timeout=60_000)

@@ -168,7 +168,7 @@ def test_a_side_that_does_not_train(project: CommandLine) -> None:
     assert "planted" in outcome["reason"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_runs_that_are_there(project: CommandLine, tiny_schedule: tuple[str, ...]) -> None:
     arguments = ("--workload", "train.py:build", "--technique", "ckpt", *tiny_schedule)
     for name in ("old", "new"):

@@ -95,6 +95,7 @@ def test_a_crash_by_signal_is_a_row_that_names_it(perfkit, tiny_schedule) -> Non
     assert "SIGSEGV" in row["reason"]
 
 
+@pytest.mark.nightly
 def test_a_run_that_takes_too_long_is_a_row_that_names_who_had_not_come(perfkit, tiny_schedule) -> None:
     waits = ("--world-size", "2", "--timeout", "20")
     arguments = ("-w", "mine.py:build:fault=sleep:at=5", "-t", "baseline", *tiny_schedule, *waits)

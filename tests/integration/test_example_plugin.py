@@ -30,6 +30,7 @@ def report(perfkit: CommandLine, tiny_schedule: tuple[str, ...]) -> dict[str, An
     return found
 
 
+@pytest.mark.nightly
 def test_what_it_adds_is_used_as_if_it_were_perfkits_own(report: dict[str, Any]) -> None:
     variants = {variant["name"]: variant for variant in report["variants"]}
     assert variants["fused_update"]["active"] is True

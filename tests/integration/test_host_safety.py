@@ -537,7 +537,7 @@ def test_a_notebook(tmp_path: Path) -> None:
     assert the_variant(tmp_path / "run").status == RunStatus.OK
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_prompt_without_a_file(tmp_path: Path) -> None:
     """`python` reading from stdin: no `__file__`, no script to name the run by."""
     code = FORKS.format(before=4, after=12, leave="sys.exit").replace('profile("run", ', "profile(")

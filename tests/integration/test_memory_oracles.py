@@ -32,7 +32,7 @@ FIXTURES = Path(count_step.__file__).parent
 PARAMETERS = {"seq_len": 64, "batch_size": 4}  # the fewest tokens with the peak in backward
 WORKLOAD = label(PARAMETERS)
 VARIANTS = ("baseline", "amp", "ckpt+flash")
-INTERPOSED = ("baseline", pytest.param("amp", marks=pytest.mark.nightly))  # a process each
+INTERPOSED = ("baseline", "amp")  # a process each
 TOLERANCE = 0.001
 
 
@@ -93,6 +93,7 @@ def test_closed_forms(series: dict[str, dict[str, Ints]], variant: str) -> None:
     assert compare(Setup(PARAMETERS, variant), series[variant]).difference == pytest.approx(0, abs=TOLERANCE)
 
 
+@pytest.mark.nightly
 def test_closed_form_of_accumulated_gradients(tmp_path: Path) -> None:
     setup = Setup(PARAMETERS, "baseline", 2)
     run_memory(WORKLOAD, setup.variant, tmp_path / "suite", threads=1, accumulation=setup.accumulation)
@@ -119,6 +120,7 @@ def test_mem_tracker(series: dict[str, dict[str, Ints]], variant: str, trained: 
     assert tensors.max() == pytest.approx(total, rel=TOLERANCE)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("variant", INTERPOSED, scope="module")
 def test_what_the_allocator_asks_for(found: dict[str, MemoryAccount], variant: str, interposer: Path) -> None:
     child = subprocess.run(

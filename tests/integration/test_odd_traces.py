@@ -254,6 +254,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return whole[: len(whole) - cut]
 
 
+@pytest.mark.nightly
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=damaged())
 def test_whatever_the_members_of_events_are(tmp_path: Path, content: bytes) -> None:

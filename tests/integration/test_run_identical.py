@@ -175,6 +175,7 @@ def test_a_module_with_relative_imports(tmp_path: Path) -> None:
     assert the_loop(tmp_path / "run").steps_seen > 0
 
 
+@pytest.mark.nightly
 @pytest.mark.cold
 def test_a_script_sees_itself_as_if_it_was_run_alone(tmp_path: Path) -> None:
     """`sys.argv`, `__file__`, `__main__`, stdin, a module beside it, a process that it spawns."""

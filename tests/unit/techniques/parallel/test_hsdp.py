@@ -39,7 +39,7 @@ def ranks(tmp_path_factory):
     return results_of(rank_main, tmp_path_factory.mktemp("ranks"), RANKS)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_losses_are_the_baselines_and_claims_hold(ranks, variant):
     for rank in ranks:
@@ -49,7 +49,7 @@ def test_losses_are_the_baselines_and_claims_hold(ranks, variant):
         assert [text for verdict, text in done["checked"] if not verdict] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_rank_holds_half_and_the_volume_is_that_of_two_groups(ranks):
     """Of all bytes twice gathered and once scattered in a group of two, and of half of them summed over replicas."""
     whole = ranks[0]["baseline"]["facts"]["parameter_bytes"]
@@ -62,7 +62,7 @@ def test_a_rank_holds_half_and_the_volume_is_that_of_two_groups(ranks):
         assert facts["collective_bytes:all-reduce"] == whole / 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("variant", "times"), IN_GROUPS.items())
 def test_groups_average_more_often_than_all(ranks, variant, times):
     whole = ranks[0]["baseline"]["facts"]["parameter_bytes"]
@@ -71,14 +71,14 @@ def test_groups_average_more_often_than_all(ranks, variant, times):
         assert [text for verdict, text in rank[variant]["checked"] if not verdict] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_plain_data_parallel_does_not_pass_for_it(ranks):
     """It sums gradients over all ranks, and not over replicas."""
     assert ranks[0]["sabotage"]
     assert [text for verdict, text in ranks[0]["sabotage"] if verdict] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_updates_in_backward_take_gradients_of_all_replicas(ranks):
     for rank in ranks:
         plain, in_backward = rank["in backward"]
