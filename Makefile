@@ -30,7 +30,7 @@ help:
 	@echo 'make dev     the same with everything that developing it needs, which the following do by themselves:'
 	@echo 'make test    the tests that take no process of their own, in minutes'
 	@echo 'make test-light  the tests of what needs no torch, in an environment without it'
-	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-nightly: the longest; make test-all: all'
+	@echo 'make test-slow  the others: trainings, the command line, browsers, torch.compile; make test-nightly: the longest; make test-examples: quick ones with ten times the examples; make test-all: all'
 	@echo 'make test-clusters  what takes a cluster of two nodes, which is started here: Ray, Slurm'
 	@echo 'make check   the linters and the type checker'
 	@echo 'make texts   write all texts that people see anew, into tests/texts: read their diff before you commit'

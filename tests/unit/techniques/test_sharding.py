@@ -290,7 +290,8 @@ def test_pairs_keep_the_losses_and_their_claims(ranks_of_pairs, variant):
 
 def test_claims_of_adapters_hold_of_unequal_shards(ranks):
     """Each rank's share is a fact of its own; the claims, of which a report checks the first rank's, name none."""
-    pytest.importorskip("peft")
+    if not find_spec("peft"):  # which takes seconds to import, and the ranks have done that
+        pytest.skip("needs peft")
     for rank in ranks:
         checked = rank[UNEQUAL]["checked"]
         assert [text for verdict, text in checked if not verdict] == []
