@@ -12,10 +12,14 @@ import pytest
 
 from perfkit.core.record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
+from perfkit.measure.launch import process_launcher, torchrun_launcher
+from perfkit.measure.launch.process_output import Deadline
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run
 
 TURNS = int(os.environ.get("PERFKIT_SOAK", "1"))
+TIMEOUT_S = 120.0
+HANG_S = 4.0  # ranks that train are left to hang for so long, however long they took to start
 
 # What rank 1 does at its third loss; rank 0 is then in the all-reduce of its gradients.
 WORKLOAD = """
@@ -60,7 +64,7 @@ EXPECTED = {
     "raise": (RunStatus.FAILED, "rank 1: RuntimeError: the user's own mistake"),
     "kill": (RunStatus.CRASHED, "rank 1 .*SIGKILL"),
     "memory": (RunStatus.OUT_OF_MEMORY, r"rank 1: .*step 1\b"),
-    "hang": (RunStatus.TIMEOUT, r".*20\.0 s \(--timeout\).* rank 1 .*\bbroadcast\b"),
+    "hang": (RunStatus.TIMEOUT, r".*2 min 0 s \(--timeout\).* rank 1 .*\bbroadcast\b"),
 }
 
 
@@ -69,7 +73,7 @@ EXPECTED = {
 @pytest.mark.parametrize("fault", EXPECTED)
 @pytest.mark.parametrize("turn", range(TURNS))
 def test_the_rank_that_fails_is_named_and_where_the_other_waited(
-    tmp_path: Path, launcher: str, fault: str, turn: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str, fault: str, turn: int
 ) -> None:
     if (launcher, fault, TURNS) == ("process", "hang", 1):
         pytest.skip("the command line's own test waits for this one")
@@ -78,11 +82,24 @@ def test_the_rank_that_fails_is_named_and_where_the_other_waited(
         workload=WorkloadSpec(name="mine.py:build", params={"fault": fault}),
         techniques=(TechniqueSpec(name="ddp"),),
         schedule=Schedule(warmup=1, max_warmup=1, timed=5),
-        launch=LaunchSpec(world_size=2, threads=1, timeout_s=20.0 if fault == "hang" else 120.0, launcher=launcher),
+        launch=LaunchSpec(world_size=2, threads=1, timeout_s=TIMEOUT_S, launcher=launcher),
         passes=(),
     )
     told: list[str] = []
-    run = launch_run(spec, tmp_path / "run", told.append, place=RankPlace(folder=tmp_path))
+    deadlines: list[Deadline] = []
+
+    def make_deadline(within_s: float) -> Deadline:
+        deadlines.append(Deadline(within_s))
+        return deadlines[-1]
+
+    def report(line: str) -> None:
+        told.append(line)
+        if (fault, line) == ("hang", "timed steps"):
+            deadlines[-1].shorten(HANG_S)
+
+    for launching in (process_launcher, torchrun_launcher):
+        monkeypatch.setattr(launching, "Deadline", make_deadline)
+    run = launch_run(spec, tmp_path / "run", report, place=RankPlace(folder=tmp_path))
     assert "timed steps" in told
     assert len(told) == len(set(told))  # of one rank
     status, reason = EXPECTED[fault]
