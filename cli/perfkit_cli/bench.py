@@ -103,7 +103,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
     "--budget",
     metavar="TIME",
     callback=parse_duration_option,
-    help="Time limit, first runs included, such as 90s; one round is always run.  [default: 5min of rounds, at least 3]",
+    help="Time limit with first runs, such as 90s; one round is always run.  [default: 5min of rounds, 3 at least]",
 )
 @click.option(
     "--rounds",

@@ -51,7 +51,8 @@ class ReportSummary(Struct):
 
     `device` is "" if the report does not name one; `outcomes` is empty for what perfkit did not run; `conclusion`
     is that of a suite (`perfkit.store.suite_state.Conclusion`). `verdict` is that
-    of a check, with its `reason` in words; "" for all else. `sources` is the `compute_digest` of the files that a
+    of a check, with its `reason` in words; "" for all else. `headline` is that of
+    a suite. `sources` is the `compute_digest` of the files that a
     report was read from, "" for perfkit's own measurements.
     """
 
@@ -66,6 +67,7 @@ class ReportSummary(Struct):
     figures: RowFigures = RowFigures()
     verdict: str = ""
     reason: str = ""
+    headline: str = ""
     sources: str = ""
 
 

@@ -45,6 +45,7 @@ class Fill:
     pattern: str = ""
 
 
+_HOST = "#b4bcc7"  # what is told apart by its lane
 _FILLS = {
     # time
     time_split.COMPUTE_BOUND: Fill(BLUE),
@@ -89,12 +90,12 @@ _FILLS = {
     idle.AT_THE_END: Fill("#eceef1", "-"),
     # slices of a timeline, beside classes of ops (`WORK`)
     timeline.CALL: Fill(YELLOW, "|"),
-    timeline.OP: Fill("#c9ced6"),
-    timeline.RANGE: Fill("#93a5b0"),
-    timeline.PYTHON: Fill("#aab2be"),
-    timeline.MODULES: Fill("#a7bdd1"),
-    "data": Fill("#c9ced6"),
-    "forward": Fill("#a9b4c2"),
+    timeline.OP: Fill(_HOST),
+    timeline.RANGE: Fill(_HOST),
+    timeline.PYTHON: Fill(_HOST),
+    timeline.MODULES: Fill(_HOST),
+    "data": Fill(_HOST),
+    "forward": Fill(_HOST),
     "backward": Fill("#77849a"),
     # memory: categories that persist through a step are at the bottom; families share a color and differ in pattern
     allocations.PARAMETER: Fill(BLUE),

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from perfkit.attach.host.guard import Guard
 from perfkit.attach.host.launcher_env import read_rank
 from perfkit.attach.host.run_folder import name_default_folder
+from perfkit.core.files import read_json
 from perfkit.store.layout import SUITE_FILE
+from perfkit.store.summary import SUMMARY_FILE, ReportSummary
 from perfkit_cli.run_script.import_hooks import call_after_import
 from perfkit_cli.run_script.options import RunOptions
 from perfkit_cli.run_script.program import UserProgram
@@ -23,7 +25,6 @@ from perfkit_cli.run_script.terminated_rank import report_on_termination
 if TYPE_CHECKING:
     from perfkit.attach.profile import Profile
 from perfkit.core.errors import RunFormatError
-from perfkit.core.files import read_json
 from perfkit.core.record import RankRecord
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, TRACE_FILE
 
@@ -134,6 +135,9 @@ class ProgramWatcher:
                 drawn = f"; write the report with: perfkit report {_format_path(folder)}" if what else " to report"
                 self._print_line(f"kept in {_format_path(folder)}: {what or 'nothing'}{drawn}")
         elif (self._profile.recorded or self._spawned) and (folder / "report.html").is_file():
+            summary = read_json(folder / SUMMARY_FILE, ReportSummary)
+            if summary.headline:
+                self._print_line(summary.headline)
             self._print_line(f"report: {_format_path(folder / 'report.html')}")
         elif (self._profile.recorded or self._spawned) and (folder / SUITE_FILE).is_file():
             self._print_line(

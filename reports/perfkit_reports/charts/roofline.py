@@ -222,10 +222,14 @@ def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
     leaves out names of `several` devices on a small screen.
     """
     parallel = sum(
-        not other.flat and abs(math.log(other.ceiling.value / roof.ceiling.value)) < _CLOSE for other in others
+        other.flat == roof.flat and abs(math.log(other.ceiling.value / roof.ceiling.value)) < _CLOSE
+        for other in others
+        if not roof.flat or other.below == roof.below
     )
     kind, along, anchor = (
-        ("flat", 1.0, {"xanchor": "right", "xshift": -2}) if roof.flat else ("slope", 0.22 + 0.3 * parallel, {})
+        ("flat", max(1.0 - 0.4 * parallel, 0.2), {"xanchor": "right", "xshift": -2})
+        if roof.flat
+        else ("slope", 0.22 + 0.3 * parallel, {})
     )
     return {
         "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}",

@@ -123,7 +123,7 @@ def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]
         )
         top = max((peak.value for peak in peaks), default=frame.y1)
         widest = max((bandwidth.value for bandwidth in bandwidths), default=math.inf)
-        for bandwidth in bandwidths:
+        for bandwidth in _drop_contradictions(bandwidths):
             slope = bandwidth.value
             x0, x1 = max(frame.x0, frame.y0 / slope), min(top / slope, frame.x1)
             name, rate = _BANDWIDTHS[bandwidth.level], units.format_bandwidth(slope)
@@ -133,6 +133,16 @@ def _build_device_roofs(device: RooflineDevice, frame: AxisLimits) -> list[Roof]
             name, rate = _format_names(equal, device.series[0].device), units.format_flop_rate(value)
             roofs.append(Roof(name, rate, x0, value, frame.x1, value, equal[0], *look))
     return roofs
+
+
+def _drop_contradictions(bandwidths: tuple[Ceiling, ...]) -> list[Ceiling]:
+    """Without levels that are faster than one further inside: what is measured so was not that level alone."""
+    inner_first = sorted(bandwidths, key=lambda ceiling: list(_BANDWIDTHS).index(ceiling.level), reverse=True)
+    kept: list[Ceiling] = []
+    for ceiling in inner_first:
+        if all(ceiling.level == other.level or ceiling.value <= other.value for other in kept):
+            kept.append(ceiling)
+    return [ceiling for ceiling in bandwidths if ceiling in kept]
 
 
 def _group_by_value(peaks: tuple[Ceiling, ...]) -> dict[float, list[Ceiling]]:

@@ -188,6 +188,14 @@ class _Sheet:
     def build_legend(block: Flame) -> list[tuple[str, str]]:
         return build_flame_legend(block)
 
+    @staticmethod
+    def build_timeline_legend(block: Timeline) -> list[tuple[str, str, str]]:
+        """(names, color, pattern): kinds that look alike share an entry."""
+        names: dict[tuple[str, str], dict[str, None]] = {}
+        for name, color, pattern in block.looks.values():
+            names.setdefault((color, pattern), {})[name] = None
+        return [(", ".join(some), color, pattern) for (color, pattern), some in names.items()]
+
     def encode_flames(self) -> Markup:
         return embed_json(_encode_json(self._flames))
 

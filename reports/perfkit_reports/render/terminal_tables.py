@@ -20,16 +20,20 @@ TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
 _GAP = 3  # characters between columns, including the line
 _LEAST = 12  # minimum characters of a shortened name
 _NAME = 24  # characters of a row's name, allocated before other columns' details
+_LEAST_COLUMNS = 3  # of a table: below, rows are lines of text
 _METER = 12  # maximum characters of a column's bar
 
 
 def fit_table(table: Table, rows: Sequence[Any], width: int) -> Drawn | None:
     """`rows` in at most `width` characters: the first and the brief columns, then others that fit.
 
-    Names are shortened in the middle if necessary, numbers never: None if they do not fit.
+    Names are shortened in the middle if necessary, numbers never: of brief columns that do not fit the last are left
+    out. None if not even `_LEAST_COLUMNS` fit.
     """
     filled = drop_empty_columns(table.columns, rows)
     columns = _select_brief(filled)
+    while len(columns) > _LEAST_COLUMNS and _lacks_room(_drop_details(columns, rows, width), rows, width):
+        columns.pop()
     for column in filled[1:]:
         if column.weight == Weight.NORMAL and _compute_needed_width([*columns, column], rows) <= width:
             columns.append(column)
@@ -53,6 +57,10 @@ def fit_table(table: Table, rows: Sequence[Any], width: int) -> Drawn | None:
         ]
         grid.add_row(*lines, style="bold" if emphasis else None)
     return grid
+
+
+def _lacks_room(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> bool:
+    return sum(_compute_least_widths(columns, rows)) + _GAP * len(columns) > width
 
 
 def format_row(table: Table, row: Any) -> str:

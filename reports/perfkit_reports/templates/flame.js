@@ -46,7 +46,21 @@
     const of = (node) => (node < 0 ? (tree.below[-1] ?? []).reduce((sum, top) => sum + values()[top], 0) : values()[node]);
     const isGone = (node) => node >= tree.parent.length - (tree.gone ?? 0);
     const size = (node) => (byChange() ? of(node) + goneWithin(node) : of(node)); // how wide it is
-    const below = (node) => [...(tree.below[node] ?? [])].sort((a, b) => size(b) - size(a));
+    // The largest first; those that differ by a number at the end (blocks of a model) in its order.
+    const family = (node) => /^(.*?)(\d+)$/.exec(label(node));
+    function below(node) {
+      const nodes = [...(tree.below[node] ?? [])].sort((a, b) => size(b) - size(a));
+      const places = new Map();
+      nodes.forEach((each, place) => {
+        const stem = family(each)?.[1];
+        if (stem !== undefined) places.set(stem, [...(places.get(stem) ?? []), place]);
+      });
+      for (const some of places.values()) {
+        const members = some.map((place) => nodes[place]).sort((a, b) => family(a)[2] - family(b)[2]);
+        some.forEach((place, rank) => (nodes[place] = members[rank]));
+      }
+      return nodes;
+    }
     const path = (node) => (node < 0 ? [-1] : [...path(tree.parent[node]), node]);
     const then = (node) => (node < 0 ? (tree.below[-1] ?? []).reduce((sum, top) => sum + before()[top], 0) : before()[node]);
     const before = () => tree.before[measure()] ?? values().map(() => 0);

@@ -8,9 +8,18 @@
   const touch = matchMedia("(pointer: coarse)").matches;
   const config = touch ? { ...plotTheme.config, displayModeBar: false } : plotTheme.config;
   const drawn = new Set();
+  const BAR = 30; // pixels of the toolbar, which is to lie above what it is for
+  const PAPER = 660; // pixels of a sheet's width: what is drawn wider is cut off
+  let printing = false;
   function draw(chart) {
     const { data, layout } = structuredClone(figures[chart.dataset.figure]);
     layout.template = plotTheme.template();
+    const lower = touch ? 0 : Math.max(BAR - (layout.margin?.t ?? BAR), 0);
+    if (lower) {
+      layout.margin.t += lower;
+      if (layout.height) layout.height += lower;
+    }
+    if (printing) Object.assign(layout, { width: Math.min(PAPER, chart.clientWidth || PAPER), autosize: false });
     for (const trace of data) if (keys(trace)) dim(trace);
     if (touch) layout.dragmode = false; // a finger scrolls the page
     if (chart.classList.contains("layered")) {
@@ -114,6 +123,27 @@
     }),
   );
 
+  // A table is one stop of the Tab key for its headings and one for its rows; arrows lead from one to the next.
+  const ARROWS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+  const stops = (part) => all(part.tagName === "THEAD" ? "button" : "button.choose", part);
+  const seen = (part) => stops(part).filter((button) => button.checkVisibility());
+  function settle(part, stop = seen(part)[0]) {
+    for (const button of stops(part)) button.tabIndex = button === stop ? 0 : -1;
+  }
+  all("table.ops").flatMap((table) => [table.tHead, table.tBodies[0]]).forEach((part) => {
+    part.addEventListener("focusin", ({ target }) => stops(part).includes(target) && settle(part, target));
+    part.addEventListener("keydown", (event) => {
+      const some = seen(part);
+      const place = some.indexOf(event.target);
+      if (place < 0 || !(event.key in ARROWS) || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      some[Math.min(Math.max(place + ARROWS[event.key], 0), some.length - 1)].focus();
+    });
+  });
+  const settleAll = () => all("table.ops").forEach((table) => [table.tHead, table.tBodies[0]].forEach((part) => settle(part)));
+  document.addEventListener("toggle", settleAll, true); // of what is folded nothing is seen
+  setTimeout(settleAll); // once rows have their buttons
+
   // On a narrow screen a row is a card, in which each figure has its column's title.
   const narrow = matchMedia("(max-width: 600px)");
   function labels() {
@@ -142,11 +172,14 @@
         const text = row.textContent.toLowerCase();
         row.hidden = !words.every((word) => text.includes(word));
       }
+      if (panel) settle(panel.querySelector("tbody"));
       input.closest(".tools").querySelector("[data-count]").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
     };
     const show = () => {
       const id = [group, ...choosers.map(chosen)].join("-");
       for (const panel of all(`.${group}-panel`)) panel.hidden = panel.id !== id;
+      const table = shownPanel(group)?.querySelector("table.ops");
+      if (table) [table.tHead, table.tBodies[0]].forEach((part) => settle(part));
       if (input) filter();
     };
     choosers.forEach((chooser) => chooser.addEventListener("change", show));
@@ -225,9 +258,13 @@
   dark.addEventListener("change", redraw);
   addEventListener("beforeprint", () => {
     all("details").forEach((fold) => (fold.open = true)); // paper does not unfold
+    printing = true;
     all(".chart").filter((chart) => chart.offsetParent).forEach(draw); // not those of hidden panels
   });
-  addEventListener("afterprint", redraw);
+  addEventListener("afterprint", () => {
+    printing = false;
+    redraw();
+  });
 
   // In perfkit view a report is one of many; opened as a file it stands alone.
   if (location.protocol.startsWith("http") && /^\/(report\/|compare$)/.test(location.pathname))

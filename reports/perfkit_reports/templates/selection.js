@@ -20,9 +20,12 @@ const perfkitSelection = (() => {
       return { anchor, key: "" }; // somebody cut the link
     }
   }
-  function write(anchor) {
+  // Each choice of a person is an entry of the history, so that Back undoes it and does not leave the report.
+  function write(anchor, as = "replaceState") {
     const hash = chosen ? `#${anchor}?select=${readable(chosen)}` : `#${anchor}`;
-    if (hash !== location.hash && (chosen || location.hash)) history.replaceState(history.state, "", hash);
+    const state = { selected: chosen };
+    if (hash !== location.hash && (chosen || location.hash)) history[as](state, "", hash);
+    else history.replaceState(state, "");
   }
 
   // What is known of a key whose kind has a provider (`slice`): {name, facts: [[name, text]], of: [[name, key]]}.
@@ -44,10 +47,11 @@ const perfkitSelection = (() => {
     if (key === chosen) return;
     chosen = key;
     known = ["", []];
-    write(address().anchor);
+    if (from !== "history") write(address().anchor, from === "address" ? "replaceState" : "pushState");
     for (const listener of listeners) listener(chosen, from);
   }
 
+  addEventListener("popstate", ({ state }) => state && set(state.selected, "history"));
   addEventListener("hashchange", () => {
     const { key, anchor } = address();
     if (location.hash.includes("?select=")) {
@@ -72,6 +76,7 @@ const perfkitSelection = (() => {
     // Called once all that can show a selection is there.
     start() {
       const { anchor, key } = address();
+      if (!history.state) history.replaceState({ selected: key }, "");
       if (!key) return;
       set(key, "address");
       document.getElementById(anchor)?.scrollIntoView({ behavior: "instant" });

@@ -36,7 +36,7 @@ const plotTheme = (() => {
         yaxis: axis,
         legend: { font: { color: ink, size: 12.5 } },
         annotationdefaults: { font: { color: ink } },
-        hoverlabel: { bgcolor: panel, bordercolor: line, font: { color: ink, size: 13 } },
+        hoverlabel: { bgcolor: panel, bordercolor: line, font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily } },
       },
     };
   }

@@ -35,7 +35,7 @@ from perfkit_reports.subjects.trace import costs, flame, products, several_devic
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
 
-def summarize_suite(analysis: Analysis) -> ReportSummary:
+def summarize_suite(analysis: Analysis, headline: str) -> ReportSummary:
     """Figures of the fastest valid variant, else of the baseline."""
     environment = analysis.environment
     return ReportSummary(
@@ -45,6 +45,7 @@ def summarize_suite(analysis: Analysis) -> ReportSummary:
         device=environment.device_name if environment is not None else "",
         outcomes=tuple(VariantOutcome(variant=variant.name, status=variant.status) for variant in analysis.variants),
         conclusion=analysis.conclusion,
+        headline=headline,
         runs=sum(len(variant.runs) for variant in analysis.variants),
         figures=_build_figures(analysis),
     )
@@ -107,7 +108,7 @@ def build_suite_document(
         sections=(*sections, _build_environment(analysis)),
         warnings=analysis.warnings,
         data=(*build_data(analysis), *memory_tables(list_holders(analysis), "variant")),
-        raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: summarize_suite(analysis)},
+        raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: summarize_suite(analysis, headline)},
         saves=REPORT_JSON,
         chosen=lambda: list_selected_items(
             list_traces(analysis), _limit_rows(list_traces(analysis)), analysis.findings
@@ -196,10 +197,16 @@ def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: s
     none = "No cost model for its operations." if any(trace.ops for trace in traced) else untraced
     if drawn.points:
         none = "" if any(series.ceilings for series in drawn.series) else method.WITHOUT_CEILINGS
-    bars = [Bar(trace.label, trace.time_split) for trace in traced if trace.time_split]
+    several = len(traced) > 1
+    bars = [
+        Bar(f"{trace.label}, {units.format_seconds(trace.step_s)}" if several else trace.label, trace.time_split)
+        for trace in traced
+        if trace.time_split
+    ]
     return (
         step.build_roofline_section(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
-        step.build_split_section(traced, bars, what, untraced),
+        # Of several traces, whose times are those of timed steps, the lengths of the bars can be compared.
+        step.build_split_section(traced, bars, what, untraced, to_scale=len(bars) > 1),
         *filter(None, [several_devices.build_section(traced)]),
         *filter(None, [timeline.build_section(traced)]),
         *filter(None, [flame.build_section(traced, _map_to_baseline(analysis, traced), what)]),

@@ -111,7 +111,7 @@ def list_remarks(analysis: Analysis) -> list[str]:
     """Remarks that qualify the headline."""
     lines = []
     noisy = describe_machine_load(analysis.load)
-    if noisy and not build_headline(analysis).startswith(format_sentence(noisy)):
+    if noisy and format_sentence(noisy) not in build_headline(analysis):
         lines.append(format_sentence(noisy))
     best, least = find_fastest(analysis), find_leanest(analysis)
     if best is not None and "–" in suite_cells.format_speed_interval(best):
