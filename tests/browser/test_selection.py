@@ -33,6 +33,40 @@ def click_a_dot(page: Page) -> None:
     page.mouse.click(largest["x"] + largest["width"] / 2, largest["y"] + largest["height"] / 2)
 
 
+def test_back_undoes_choices_one_by_one_and_stays_in_the_report(open_report: Any) -> None:
+    page = open_report(sample.alone()).page
+    address = page.evaluate("location.pathname")
+    rows = page.locator("tr[data-key] button.choose:visible")
+    chosen = []
+    for row in (0, 1):
+        rows.nth(row).click()
+        chosen.append(selected(page))
+    assert len(set(chosen)) == 2
+    page.go_back()
+    expect(page.locator("#drawer")).to_be_visible()
+    assert selected(page) == chosen[0]
+    page.go_back()
+    expect(page.locator("#drawer")).to_be_hidden()
+    assert selected(page) == ""
+    page.go_forward()
+    expect(page.locator("#drawer")).to_be_visible()
+    assert selected(page) == chosen[0]
+    assert page.evaluate("location.pathname") == address
+
+
+def test_a_table_is_one_stop_for_its_rows_and_arrows_walk_them(open_report: Any) -> None:
+    page = open_report(sample.alone()).page
+    first, second = (page.locator("#ops-0-rows button.choose, table.ops tbody button.choose").nth(n) for n in (0, 1))
+    stops = """[...document.querySelectorAll("table.ops tbody")].filter((body) => body.checkVisibility())
+      .map((body) => [...body.querySelectorAll("button.choose")].filter((button) => button.tabIndex >= 0).length)"""
+    expect(first).to_have_attribute("tabindex", "0")
+    assert max(page.evaluate(stops)) == 1
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(second).to_be_focused()
+    assert max(page.evaluate(stops)) == 1
+
+
 @pytest.mark.parametrize("width", [1440, pytest.param(390, marks=pytest.mark.nightly)])
 def test_a_dot_leads_to_its_row_and_the_link_shows_the_same(open_report: Any, width: int) -> None:
     report = open_report(sample.alone(), width=width)

@@ -41,7 +41,7 @@ _LAYERS = {
     "phase": "phases □",
     "step": "whole step",
 }
-_CLOSE = 0.25  # least distance of two bandwidths' logarithms, below which their names overlap
+_CLOSE = 0.7  # least distance of two bandwidths' logarithms, below which their names overlap
 _COLORS = "Colors distinguish {}; if only one is shown, work types."
 _SYMBOLS = {"module": "triangle-up-open", "phase": "square-open", "step": "star"}
 

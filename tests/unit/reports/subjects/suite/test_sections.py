@@ -14,7 +14,8 @@ SUITES = ("realistic", "every_status", "nothing_measured")
 @pytest.mark.parametrize("name", SUITES)
 def test_a_suite_in_short(name: str) -> None:
     analysis: Analysis = getattr(sample_analysis, name)()
-    summary = short(analysis)
+    summary = short(analysis, "amp wins")
+    assert (summary.headline, summary.conclusion) == ("amp wins", analysis.conclusion)
     assert [(outcome.variant, outcome.status) for outcome in summary.outcomes] == [
         (variant.name, variant.status) for variant in analysis.variants
     ]
@@ -24,7 +25,7 @@ def test_a_suite_in_short(name: str) -> None:
 
 def test_the_figures_of_a_suite_are_those_of_one_variant() -> None:
     analysis = sample_analysis.realistic()
-    figures = short(analysis).figures
+    figures = short(analysis, "").figures
     (shown,) = (variant for variant in analysis.variants if variant.name == figures.subject)
     assert not shown.is_baseline
     assert get_value(figures.step) == getattr(shown.step_time, "value", None)
@@ -34,6 +35,6 @@ def test_the_figures_of_a_suite_are_those_of_one_variant() -> None:
 
 
 def test_without_measurements_every_figure_has_its_reason() -> None:
-    figures = short(sample_analysis.nothing_measured()).figures
+    figures = short(sample_analysis.nothing_measured(), "").figures
     assert isinstance(figures.step, Unknown)
     assert figures.step.reason
