@@ -170,6 +170,12 @@ def test_print_shows_every_figure(open_report: Any) -> None:
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.locator("#roofline .main-svg").first.wait_for(state="attached")
     assert not page.locator(".side").is_visible()
+    page.set_viewport_size({"width": 718, "height": 900})  # A4 without its margins
+    wide = """[...document.querySelectorAll("figure, table, .chart")].filter((part) => part.checkVisibility())
+      .filter((part) => part.scrollWidth > document.querySelector("main").clientWidth)
+      .map((part) => part.id || part.dataset.figure)"""
+    assert page.evaluate(wide) == []
+    assert page.locator("[data-layers=roofline]").is_visible()
 
 
 def test_further_columns_show_when_asked_for(open_report: Any) -> None:

@@ -99,8 +99,10 @@ def _note_missing_time(finding: Finding, view: TraceView) -> Finding:
 
 
 def _bound_gain(result: RuleResult, view: TraceView) -> RuleResult:
-    """Make a gain a lower bound where kernels were lost, except for gains in idle time."""
-    lost = view.trace.lost_kernels
+    """Make a gain a lower bound where kernels were lost, except for gains in idle time; none exceeds the step."""
+    lost, step_s = view.trace.lost_kernels, view.trace.step_s
+    if result.finding.gain_s is not None and result.finding.gain_s > step_s > 0:
+        result = result._replace(finding=replace(result.finding, gain_s=step_s))
     if result.finding.gain_s is None or lost is None or not lost.matters or result.scope & NOT_OF_ROWS:
         return result
     return result._replace(finding=replace(result.finding, gain_bound=AT_LEAST))

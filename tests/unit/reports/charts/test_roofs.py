@@ -120,3 +120,15 @@ def test_units_are_named_as_the_vendor_does(realistic: Analysis) -> None:
     ceilings = msgspec.structs.replace(realistic.ceilings, device_name="NVIDIA H100 80GB HBM3")
     drawn = build_roofs(build_plane(msgspec.structs.replace(realistic, ceilings=ceilings)))
     assert "bf16 Tensor Core" in {roof.name for roof in drawn}
+
+
+def test_an_outer_cache_that_was_measured_faster_than_an_inner_one_is_not_drawn(realistic: Analysis) -> None:
+    assert realistic.ceilings is not None
+    (slow,) = [each for each in realistic.ceilings.ceilings if each.level == CeilingLevel.MEMORY][:1]
+    levels = ((CeilingLevel.L2, 3.0), (CeilingLevel.L3, 3.5))
+    caches = tuple(msgspec.structs.replace(slow, level=level, value=times * slow.value) for level, times in levels)
+    ceilings = msgspec.structs.replace(realistic.ceilings, ceilings=(*realistic.ceilings.ceilings, *caches))
+    roofs = build_roofs(build_plane(msgspec.structs.replace(realistic, ceilings=ceilings)))
+    drawn = {roof.ceiling.level for roof in roofs if not roof.flat}
+    assert CeilingLevel.L2 in drawn
+    assert CeilingLevel.L3 not in drawn

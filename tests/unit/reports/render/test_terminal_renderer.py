@@ -5,8 +5,11 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from perfkit_reports.document.blocks import Section
+from perfkit_reports.document.blocks import Section, Table
+from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.tables import Column
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import terminal, terminal_tables
 from tests.fixtures import sample_formats as sample
 
@@ -137,3 +140,16 @@ def test_second_lines_give_way_where_numbers_would_be_cut() -> None:
 )
 def test_names_of_variants_are_folded_where_a_parameter_begins(room: int, lines: str) -> None:
     assert terminal_tables._fold_name("offload:what=optimizer:to=disk", room) == lines
+
+
+def test_brief_columns_at_the_end_give_way_before_the_table_does() -> None:
+    columns = tuple(
+        Column(f"figure {place}", lambda row, place=place: Cell(f"{row} {place} x" * 2), weight=Weight.BRIEF)
+        for place in range(6)
+    )
+    table = Table(id="t", title="t", columns=columns, rows=(1, 2), what="row")
+    fitted = {width: terminal_tables.fit_table(table, (1, 2), width) for width in (200, 60, 20)}
+    counts = {width: None if drawn is None else len(drawn.columns) for width, drawn in fitted.items()}
+    assert counts[200] == 6
+    assert 3 <= (counts[60] or 0) < 6
+    assert counts[20] is None

@@ -134,3 +134,11 @@ def test_energy_has_that_of_a_token_and_the_mean_power_below(realistic: Analysis
 def test_acting_in_part_is_a_word_of_its_own(realistic: Analysis) -> None:
     cell = suite_cells.make_active_cell(with_changes(realistic, active=False, active_in_part=True))
     assert (cell.text, cell.tone) == ("in part", "bad")
+
+
+def test_a_ratio_without_an_interval_is_undecided(realistic: Analysis) -> None:
+    (amp,) = (each for each in realistic.variants if each.name == "amp")
+    assert amp.difference is not None
+    once = msgspec.structs.replace(amp.difference, low=None, high=None, ratio=1.25, pairs=1, verdict="inconclusive")
+    cell = suite_cells.make_speed_up_cell(msgspec.structs.replace(amp, difference=once))
+    assert (cell.text, cell.value) == ("undecided", 0.8)

@@ -2,6 +2,8 @@ import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core.record import MachineLoad, RunStatus
+from perfkit.store.layout import SuiteSampling
+from perfkit.store.suite_state import Conclusion
 from perfkit_reports.subjects.suite import suite_headline
 from tests.fixtures.figures import list_figures
 
@@ -105,3 +107,18 @@ def test_a_busy_machine_is_told_and_goes_first_where_something_is_undecided(real
     assert suite_headline.list_remarks(decided)[0] == told
     quiet = msgspec.structs.replace(decided, load=msgspec.structs.replace(load, other_cores=0.1))
     assert told not in suite_headline.list_remarks(quiet)
+
+
+def test_a_suite_without_an_answer_says_so_first(realistic: Analysis) -> None:
+    whole = suite_headline.build_headline(realistic)
+    sampling = SuiteSampling(precision=0.05, rounds=7)
+    for conclusion in (Conclusion.INTERRUPTED, Conclusion.UNDECIDED):
+        told = suite_headline.build_headline(
+            msgspec.structs.replace(realistic, conclusion=conclusion, sampling=sampling)
+        )
+        assert told.endswith(whole)
+        assert told.split()[0].lower().startswith(conclusion)
+        assert list_figures(told.removesuffix(whole)) == ["7"]
+        assert suite_headline.count_by_status(msgspec.structs.replace(realistic, conclusion=conclusion)).endswith(
+            conclusion
+        )
