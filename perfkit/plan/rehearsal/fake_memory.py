@@ -50,6 +50,8 @@ _WRITTEN = {
     "aten::_amp_foreach_non_finite_check_and_unscale_": 0,
 }
 
+Observe = Callable[[Any, Sequence[Any], Any], None]  # an op, its arguments and its result
+
 
 class FakeMemory:
     """The storages of fake tensors that are alive, and what was `recorded` since `begin`. Time is counted in events.
@@ -67,8 +69,8 @@ class FakeMemory:
         self._open: list[tuple[str, int]] = []
 
     @contextmanager
-    def record_allocations(self, alone: OpScratchProbe) -> Iterator[None]:
-        """Record this thread's ops inside this context, within the fake mode."""
+    def record_allocations(self, alone: OpScratchProbe, observe: Observe = lambda *_: None) -> Iterator[None]:
+        """Record this thread's ops inside this context, within the fake mode; `observe` receives each call."""
         resize = torch.UntypedStorage.resize_
 
         def resized(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
@@ -83,7 +85,7 @@ class FakeMemory:
         with (
             patch.object(torch.UntypedStorage, "resize_", resized),
             _disable_storage_caching(),
-            _OpWatcher(self, alone),
+            _OpWatcher(self, alone, observe),
         ):
             yield
 
@@ -198,9 +200,10 @@ class FakeMemory:
 class _OpWatcher(TorchDispatchMode):
     """Reports every op on fake tensors and every range to a `FakeMemory`."""
 
-    def __init__(self, memory: FakeMemory, alone: OpScratchProbe) -> None:
+    def __init__(self, memory: FakeMemory, alone: OpScratchProbe, observe: Observe) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._memory = memory
+        self._observe = observe
         self._alone = alone
 
     @classmethod
@@ -235,6 +238,7 @@ class _OpWatcher(TorchDispatchMode):
                 storage.resize_(0)
         scratch = self._alone.scratch(func, args, kwargs, result)
         self._memory.call(schema.name, schema.is_mutable, call.given, list_results(result), scratch)
+        self._observe(func, args, result)
         return result
 
     def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:

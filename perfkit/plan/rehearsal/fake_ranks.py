@@ -14,7 +14,7 @@ from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from perfkit.cost.live_collectives import describe_exchange
@@ -122,21 +122,14 @@ def count_gloo_copy_bytes(op: str, args: Sequence[Any]) -> int:
     return sum(tensor.nbytes for tensor in tree_leaves(args[COPIED_BY_GLOO[op]]) if isinstance(tensor, torch.Tensor))
 
 
-class UsedGroups(TorchDispatchMode):
-    """Records in `ranks` the number of ranks of each group in use, by name, inside this context.
-
-    Each has a communicator with permanent buffers.
-    """
+class UsedGroups:
+    """The number of ranks of each group in use (`ranks`), by name: each has a communicator with permanent buffers."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.ranks: dict[str, int] = {}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def record_call(self, func: Any, args: Sequence[Any], result: Any) -> None:
+        """Record the group of a call of an op, if it is a collective."""
         exchange = describe_exchange(func, args, result)
         if exchange is not None:
             self.ranks[exchange.group] = exchange.ranks
-        return result

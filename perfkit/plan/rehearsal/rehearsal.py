@@ -133,6 +133,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         OpScratchProbe(_TRIED) if gpu is None else CudaScratch(_TRIED),
         FakeHost(),
     )
+    groups = UsedGroups()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
         stack.enter_context(name_failures(places, techniques))
@@ -145,7 +146,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         compiled = any(technique.compiles() for technique in techniques)
         if compiled:
             stack.enter_context(compile_without_kernels())
-        stack.enter_context(memory.record_allocations(alone))
+        stack.enter_context(memory.record_allocations(alone, groups.record_call))
         stack.enter_context(add_gradients_in_place())
         model = places.model = cast_model(strip_tensor_data(make_model(workload), mode), dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -163,8 +164,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         )
         stack.callback(state.close)
         blocks = len(list_blocks(workload, model))
-        with UsedGroups() as groups:
-            state = apply_all(techniques, state).state
+        state = apply_all(techniques, state).state
         collect_garbage()  # what techniques tried may be in cycles of references
         setup += ((event.address, event.size) for event in memory.recorded.allocations)
         memory.begin()
@@ -174,8 +174,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             parts = make_microbatches(data, index, spec.accumulation, state.microbatches)
             train_step(state, parts if gpu is None else _copy_microbatches(parts), index)
 
-        with groups:
-            step(0)
+        step(0)
         collect_garbage()
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
         before = _list_changes(memory.recorded, data)

@@ -65,15 +65,16 @@ def test_a_rank_is_given_its_own_shard_of_a_parameter_and_none_of_the_others(siz
     assert torch.equal(ours[0], real(weight, size, dim=0)[0])
 
 
-def test_groups_are_those_that_exchange_anything_while_it_is_entered() -> None:
+def test_groups_are_those_that_exchange_anything() -> None:
+    used = UsedGroups()
     with simulate_ranks(4), FakeTensorMode(allow_non_fake_inputs=True):
         half, pair, idle = (dist.new_group(ranks) for ranks in ([0, 1], [0, 3], [0, 2]))
         part = torch.empty(10)
-        with UsedGroups() as used:
+        with FakeMemory().record_allocations(OpScratchProbe(), used.record_call):
             dist.all_reduce(part)
             dist.all_reduce(part, group=half)
-        dist.broadcast(part, src=0, group=idle)
-        with used:
             functional.all_reduce(part, "sum", pair)
+            part.add_(1)
+        dist.broadcast(part, src=0, group=idle)
         names = [group.group_name for group in (dist.group.WORLD, half, pair)]
     assert used.ranks == dict(zip(names, (4, 2, 2), strict=True))
