@@ -45,9 +45,13 @@ def build_plan_roofline(plan: Plan, styles: dict[str, Style]) -> Section:
 def build_plane(plan: Plan, styles: dict[str, Style]) -> RooflinePlane:
     """Ops and whole step of every variant, with arrows from the baseline's step on the same number of ranks.
 
-    Baselines and the fastest other variant are shown at first."""
+    Baselines and the fastest other variant are shown at first: of those that fit, if any does for sure.
+    """
     others = tuple(variant for variant in plan.variants if not variant.is_baseline)
-    best = plan_headline.find_fastest(structs.replace(plan, variants=others, limit_bytes=None))
+    compared = structs.replace(plan, variants=others)
+    best = plan_headline.find_fastest(compared) or plan_headline.find_fastest(
+        structs.replace(compared, limit_bytes=None)
+    )
     return RooflinePlane(
         tuple(
             RooflineSeries(

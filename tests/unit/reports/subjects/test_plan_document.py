@@ -181,6 +181,17 @@ def test_steps_and_ops_lie_under_the_ceilings_by_predicted_time() -> None:
     assert column(steps, "% of roofline") == ["25 %", "25 %", "25 %"]
 
 
+@pytest.mark.parametrize(("ckpt_fits", "shown_first"), [(True, "ckpt"), (None, "amp"), (False, "amp")])
+def test_the_fastest_that_fits_is_shown_at_first(ckpt_fits: bool | None, shown_first: str) -> None:
+    plan = sample.realistic()
+    fits = {"amp": False, "ckpt": ckpt_fits}
+    variants = tuple(replace(variant, fits=fits.get(variant.name, variant.fits)) for variant in plan.variants)
+    chart = blocks(build_document(replace(plan, limit_bytes=sample.MIB, variants=variants)))["roofline"]
+    assert isinstance(chart, Chart)
+    steps = [trace for trace in chart.figure["data"] if trace.get("name", "").endswith(": step")]
+    assert {trace["name"] for trace in steps if trace["visible"]} == {"baseline: step", f"{shown_first}: step"}
+
+
 def test_ops_of_each_variant_are_a_table_and_raw_rows() -> None:
     found = blocks(build_document(sample.realistic()))["roofline-ops-1"]
     assert [row.name for row in found.rows] == ["aten::mm", "aten::add"]
