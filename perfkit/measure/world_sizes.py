@@ -30,14 +30,14 @@ def split_by_world_size(request: BenchRequest, needed: RanksNeeded) -> tuple[Ben
     ]
     of_each = [(size, tuple(variant for variant, fitting in served if size in fitting)) for size in sizes]
     return tuple(
-        replace(
-            request,
-            world_size=size,
-            world_sizes=(),
-            variants=variants if len(sizes) == 1 else ((), *filter(None, variants)),
-        )
+        replace(set_world_size(request, size), variants=variants if len(sizes) == 1 else ((), *filter(None, variants)))
         for size, variants in of_each
     )
+
+
+def set_world_size(request: BenchRequest, ranks: int) -> BenchRequest:
+    """The request on this number of ranks alone."""
+    return replace(request, world_size=ranks, world_sizes=())
 
 
 def build_rank_workload(request: BenchRequest, techniques: tuple[TechniqueSpec, ...], ranks: int) -> WorkloadSpec:

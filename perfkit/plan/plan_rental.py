@@ -11,6 +11,7 @@ from perfkit.core.errors import UsageError
 from perfkit.core.spec import TechniqueSpec
 from perfkit.measure.bench import compute_needed_ranks
 from perfkit.measure.schedule import Techniques
+from perfkit.measure.world_sizes import set_world_size
 from perfkit.plan.plan_record import build_plan_record
 from perfkit.plan.rental.gpu_counts import search_counts
 from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, sort_offers
@@ -59,7 +60,7 @@ def plan_rental(
             )
 
     def plan_on(target: Target, techniques: Techniques, count: int) -> PlannedVariant:
-        variant = plan_run(schedule_run(_resize(request, count), techniques, target), target)
+        variant = plan_run(schedule_run(set_world_size(request, count), techniques, target), target)
         progress(f"{count} x {target.device}: {variant.name} {variant.verdict or variant.reason}")
         return variant
 
@@ -91,10 +92,6 @@ def join_variants(variants: Sequence[Techniques]) -> Techniques | None:
     union: dict[str, TechniqueSpec] = {spec.label: spec for techniques in variants for spec in techniques}
     joined = tuple(union.values())
     return joined if are_compatible(joined) and joined not in variants else None
-
-
-def _resize(request: BenchRequest, count: int) -> BenchRequest:
-    return replace(request, world_size=count, world_sizes=())
 
 
 def _select_counts(techniques: Techniques, counts: tuple[int, ...]) -> tuple[int, ...]:

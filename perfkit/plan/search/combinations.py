@@ -17,6 +17,7 @@ from perfkit.core.fit_search import Trials
 from perfkit.core.spec import TechniqueSpec, format_variant_label, parse_technique, parse_variants
 from perfkit.core.units import format_percent
 from perfkit.measure.schedule import Techniques
+from perfkit.measure.world_sizes import set_world_size
 from perfkit.plan.search.memory_savings import list_savings
 from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import PlanOne, plan_schedule, plan_variant, schedule_run
@@ -154,7 +155,7 @@ def suggest_least_change(
     closest = min((variant for variant in planned if variant.fits is False), key=_get_needed_bytes, default=None)
     if closest is None or any(variant.fits is not False for variant in planned if variant.needed_bytes is not None):
         return [*planned]
-    request = replace(request, world_size=closest.world_size, world_sizes=())
+    request = set_world_size(request, closest.world_size)
     runs = plan_schedule(request, target).runs
     techniques = next(run.spec.techniques for run in runs if run.spec.variant == closest.name)
     savings = list_savings(closest.world_size)

@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any
 
 import psutil
-from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
 from perfkit.core.errors import UsageError
@@ -18,6 +17,7 @@ from perfkit.measure.largest_batch import search_batch_sizes, set_batch_size
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.schedule import Techniques, choose_world_size
+from perfkit.measure.world_sizes import set_world_size
 from perfkit.plan.target.target import CPU, Target, find_local_target
 from perfkit.plan.variants.plan import plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
@@ -88,7 +88,7 @@ def predict_batch(request: BenchRequest, techniques: Techniques, most: int) -> i
     target = None if lacking else _make_cpu_target(request, ranks) if on_cpu else _make_gpu_target(request)
     if target is None:
         return None
-    of_ranks, margin = replace(request, world_size=ranks, world_sizes=()), 0.0 if on_cpu else MARGIN
+    of_ranks, margin = set_world_size(request, ranks), 0.0 if on_cpu else MARGIN
     first = read_batch_size(request.workload, request.device) or 1
     largest = plan_largest_batch(
         of_ranks, techniques, target, margin=margin, first=first, most=most, with_batches=on_cpu

@@ -26,6 +26,7 @@ from perfkit.measure.schedule import (
     build_schedule,
     choose_world_size,
 )
+from perfkit.measure.world_sizes import set_world_size
 from perfkit.plan.gpu_memory.device_memory import compute_device_memory
 from perfkit.plan.rehearsal.cuda_dispatch import get_dispatch_key
 from perfkit.plan.rehearsal.quiet_libraries import hide_library_remarks
@@ -74,9 +75,7 @@ def make_planner(request: BenchRequest, target: Target, progress: Callable[[str]
 
     def plan(techniques: Techniques) -> PlannedVariant:
         ranks, _ = choose_world_size(request, compute_needed_ranks(techniques))
-        return plan_variant(
-            schedule_run(replace(request, world_size=ranks, world_sizes=()), techniques, target), target
-        )
+        return plan_variant(schedule_run(set_world_size(request, ranks), techniques, target), target)
 
     return Trials(plan, format_variant_label, lambda planned: progress(planned.name)).try_candidate
 
