@@ -11,7 +11,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
+from perfkit.plan.rehearsal.op_scratch_probe import (
+    CROSS_ENTROPY_OF_LOGITS,
+    OpScratchProbe,
+    ProbedOp,
+    count_cross_entropy_bytes,
+)
 
 ATTENTION, CONVOLUTION = "attention backward", "convolution"
 
@@ -43,6 +48,8 @@ class CudaScratch(OpScratchProbe):
     def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:
         """Scratch bytes of the op on a GPU."""
         name: str = op._schema.name
+        if name == CROSS_ENTROPY_OF_LOGITS:
+            return count_cross_entropy_bytes(args, made)
         if name == _ATTENTION_BACKWARD:
             return self._record_scratch(ATTENTION, count_attention_backward_bytes(args[1], args[2]))
         if name in _CONVOLUTIONS:

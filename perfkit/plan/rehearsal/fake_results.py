@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import (
     _CacheKeyState,
     _DispatchCacheEntryOutputInfo,
     _DispatchCacheValidEntry,
+    extract_tensor_metadata,
 )
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -26,6 +27,8 @@ from perfkit.instruments.training.tensors import get_address, has_storage
 _SCALARS = frozenset(
     {int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
 )
+
+_UNSAFE_VIEW = torch.ops.aten._unsafe_view.default  # after every product of a linear layer; torch's cache leaves it out
 
 # Shared by all rehearsals of a process: plans of one workload have the same shapes. None: not cached by torch.
 _KNOWN: dict[Hashable, _DispatchCacheValidEntry | None] = {}
@@ -70,7 +73,10 @@ class FakeCall:
         """The op's results, which the cache has from here on if torch's has them."""
         own_key = _get_key_of_torch(mode, self.func, self.args, self.kwargs)  # before the op changes its arguments
         result = self.func(*self.args, **self.kwargs)
-        entry = None if own_key is None else FakeTensorMode.cache.get(own_key)
+        if self.func is _UNSAFE_VIEW and own_key is not None:
+            entry: Any = _describe_view(result)
+        else:
+            entry = None if own_key is None else FakeTensorMode.cache.get(own_key)
         _KNOWN[key] = entry if isinstance(entry, _DispatchCacheValidEntry) and _is_plain(entry) else None
         return result
 
@@ -130,6 +136,12 @@ def _get_key_of_torch(mode: FakeTensorMode, func: Any, args: Sequence[Any], kwar
         return mode._cache_key(_CacheKeyState(None), func, args, kwargs)
     except _BypassDispatchCache:
         return None
+
+
+def _describe_view(result: FakeTensor) -> _DispatchCacheValidEntry:
+    """The entry of an op whose result is a view of its first argument."""
+    info = _DispatchCacheEntryOutputInfo(inplace_idx=None, metadata=extract_tensor_metadata(result), view_idx=0)
+    return _DispatchCacheValidEntry((info,))
 
 
 def _is_plain(entry: _DispatchCacheValidEntry) -> bool:

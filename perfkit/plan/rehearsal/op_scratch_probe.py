@@ -5,7 +5,7 @@ backward depend on the machine, and cannot be queried without running the op.
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from perfkit.plan.rehearsal.fake_ranks import COPIED_BY_GLOO, count_gloo_copy_by
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
+
+CROSS_ENTROPY_OF_LOGITS = "aten::binary_cross_entropy_with_logits"
 
 # Maximum bytes of operands and results of a probed op: a plan must not need the memory it plans.
 _MOST_BYTES = 1 << 30
@@ -48,6 +50,8 @@ class OpScratchProbe:
     def scratch(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> int:
         """Bytes that an op on fake tensors would take beside its results, `made`, and give back; 0 where not known."""
         name: str = op._schema.name
+        if name == CROSS_ENTROPY_OF_LOGITS:
+            return count_cross_entropy_bytes(args, made)
         if name in COPIED_BY_GLOO:
             return count_gloo_copy_bytes(name, args)
         if not TAKES_WORKSPACE.match(name) or not (
@@ -68,6 +72,17 @@ class OpScratchProbe:
                 return None
             self._known[key] = _run_op(op, _make_real(args), _make_real(kwargs))
         return self._known[key]
+
+
+def count_cross_entropy_bytes(args: Sequence[Any], made: torch.Tensor) -> int:
+    """Temporary bytes of a cross-entropy of logits on any device (ATen/native/Loss.cpp).
+
+    At its peak there are the loss of each element, its logarithm of the sigmoid, and its weight if positive ones have
+    weights. The former is the result if that is not reduced.
+    """
+    logits, *_ = args
+    tensors = 2 if len(args) < 4 or args[3] is None else 3
+    return (tensors - (made.shape == logits.shape)) * math.prod(logits.shape) * logits.itemsize
 
 
 def _has_16_bit_tensors(tree: Any) -> bool:

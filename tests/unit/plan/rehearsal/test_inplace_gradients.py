@@ -132,6 +132,17 @@ def test_cross_entropy_of_logits_writes_into_what_it_made(weighted: bool, made: 
     assert [event.op for event in rehearse(model) if event.node == node and event.size > 0] == made
 
 
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy_of_logits_takes_as_much_in_between(reduction: str, weighted: bool) -> None:
+    def model(h: Tensor) -> Tensor:
+        of_classes = torch.ones(WIDTH) if weighted else None
+        return F.binary_cross_entropy_with_logits(h, torch.zeros_like(h), pos_weight=of_classes, reduction=reduction)
+
+    planned = max(accumulate(event.size for event in rehearse(model)))
+    assert planned == pytest.approx(max(accumulate(measure(model))), abs=4 * WIDTH + SCALARS)
+
+
 def test_a_sum_for_a_second_derivative_is_a_tensor_of_its_own() -> None:
     memory = FakeMemory()
     with FakeTensorMode(), memory.record_allocations(OpScratchProbe()), add_gradients_in_place():
