@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses._fake_tensor_utils import _CacheKeyState
 from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
     TensorMetadata,
     _BypassDispatchCache,
-    _CacheKeyState,
     _DispatchCacheEntryOutputInfo,
     _DispatchCacheValidEntry,
     extract_tensor_metadata,
@@ -164,11 +164,11 @@ def _make_result(mode: FakeTensorMode, info: _DispatchCacheEntryOutputInfo, args
     """As `FakeTensorMode._get_output_tensor_from_cache_entry` does."""
     if info.inplace_idx is not None:
         return args[info.inplace_idx]
-    made = info.metadata
+    made: Any = info.metadata
     if made is None:
         return info.constant_value
     storage = None if info.view_idx is None else args[info.view_idx].untyped_storage()
-    with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+    with torch._C._DisableTorchDispatch():
         if storage is None:
             empty = torch.empty_strided(made.shape, made.stride, dtype=made.dtype, device="meta")
         else:

@@ -80,7 +80,7 @@ def count_cross_entropy_bytes(args: Sequence[Any], made: torch.Tensor) -> int:
     At its peak there are the loss of each element, its logarithm of the sigmoid, and its weight if positive ones have
     weights. The former is the result if that is not reduced.
     """
-    logits, *_ = args
+    logits: torch.Tensor = args[0]
     tensors = 2 if len(args) < 4 or args[3] is None else 3
     return (tensors - (made.shape == logits.shape)) * math.prod(logits.shape) * logits.itemsize
 

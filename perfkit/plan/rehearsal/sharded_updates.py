@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-import torch
 from torch.distributed.tensor import DTensor, Partial
 from torch.optim import adam
 
@@ -34,7 +33,7 @@ def _update(update: Callable[..., None], *lists: Any, **options: Any) -> None:
     update(*sharded, *others, **options)
 
 
-def _are_alike(lists: tuple[list[torch.Tensor], ...]) -> bool:
+def _are_alike(lists: tuple[list[Any], ...]) -> bool:
     """True if all are distributed tensors over the same ranks, and those of each parameter are cut alike."""
     parameters, *others = (tensors for tensors in lists if tensors)
     if not all(type(tensor) is DTensor for tensors in lists for tensor in tensors):
