@@ -92,7 +92,7 @@ def compare_rows(rows: Sequence[Row], results: Mapping[str, Any]) -> Iterator[di
                 "quantity": quantity,
                 "measured": measured,
                 "planned": figure,
-                "reason": planned.get("reason", "not planned yet"),
+                "reason": planned.get("reason", ""),
                 "error": None if figure is None else figure["value"] / measured - 1,
                 "within": None if figure is None else figure["low"] <= measured <= figure["high"],
                 "width": None if figure is None else figure["high"] / figure["low"],
@@ -117,7 +117,7 @@ def summarize(compared: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def format_table(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A row for each measured quantity."""
+    """A row for each measured quantity that has a plan, or a reason for none."""
     yield "| measurement | quantity | measured | planned | interval | error | within | left open; why it misses |"
     yield "|---|---|--:|--:|--:|--:|---|---|"
     for row in compared:
@@ -125,7 +125,8 @@ def format_table(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         start = f"| {row['row']} | {row['quantity']} | {show(row['measured'])} | "
         figure = row["planned"]
         if figure is None:
-            yield f"{start}{row['reason']} | | | | {row['unknown']} |"
+            if row["reason"]:
+                yield f"{start}{row['reason']} | | | | {row['unknown']} |"
             continue
         notes = "; ".join(note for note in (row["unknown"], "" if row["within"] else row["miss"]) if note)
         interval = f"{show(figure['low'])} to {show(figure['high'])}"
@@ -134,7 +135,7 @@ def format_table(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def format_summaries(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for the peaks and one for the step times."""
+    """A line for the peaks, one for the step times, and one for what has no plan yet."""
     known = [row for row in compared if row["planned"] is not None]
     for name, rows in (
         ("peaks", [row for row in known if row["quantity"] != "step"]),
@@ -147,6 +148,9 @@ def format_summaries(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f"worst {s['worst_factor']:.2f}, {s['within_5_percent']:.0%} within 5 %, {s['within']:.0%} within "
                 f"their interval, which is {s['median_width']:.2f} times wide (median)"
             )
+    waiting = dict.fromkeys(row["row"] for row in compared if row["planned"] is None and not row["reason"])
+    if waiting:
+        yield f"{len(waiting)} rows have no plan yet: {'; '.join(waiting)}"
 
 
 def _plan_apart(row: Row) -> dict[str, Any]:
@@ -171,7 +175,7 @@ def _answer(row: Row, sender: Any) -> None:
 def _write(rows: Sequence[Row], results: Mapping[str, Any]) -> None:
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     compared = list(compare_rows(rows, results))
-    text = [*format_summaries(compared), "", *format_table(compared), ""]
+    text = [*(f"{line}\n" for line in format_summaries(compared)), *format_table(compared), ""]
     TABLE.write_text("\n".join(text))
 
 

@@ -3,6 +3,7 @@
 `decoder` is a workload for `perfkit plan -w benchmarks/published/decoders.py:decoder:KEY=VALUE`.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -81,12 +82,18 @@ class PlainGELU(nn.Module):
         return 0.5 * x * (1 + torch.tanh(root * (x + 0.044715 * torch.pow(x, 3))))
 
 
-NORMS = {"layer": nn.LayerNorm, "plain": PlainLayerNorm, "rms": PlainRMSNorm}
-ACTIVATIONS = {"gelu": nn.GELU, "gelu_tanh": lambda: nn.GELU("tanh"), "plain": PlainGELU}
+NORMS: Mapping[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "plain": PlainLayerNorm, "rms": PlainRMSNorm}
+ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU("tanh"),
+    "plain": PlainGELU,
+}
 
 
 class AdaptedQKV(nn.Module):
     """Queries, keys and values in one frozen layer; low-rank updates of queries and values, scattered into it."""
+
+    columns: torch.Tensor
 
     def __init__(self, width: int, bias: bool) -> None:
         super().__init__()
@@ -97,7 +104,7 @@ class AdaptedQKV(nn.Module):
         self.register_buffer("columns", columns[[0, 2]].flatten(), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        whole = self.linear(x)
+        whole: torch.Tensor = self.linear(x)
         low = F.linear(F.dropout(x, _LORA_DROPOUT), self.down)
         update = F.conv1d(low.transpose(-2, -1), self.up.unsqueeze(-1), groups=2).transpose(-2, -1)
         padded = update.new_zeros(whole.shape).view(-1, whole.shape[-1])
@@ -124,7 +131,7 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
         batch, time, width = x.shape
-        parts = self.qkv(x).chunk(3, dim=-1) if self.merged else [layer(x) for layer in self.qkv]  # type: ignore[union-attr]
+        parts = self.qkv(x).chunk(3, dim=-1) if self.merged else [layer(x) for layer in self.qkv.children()]
         q, k, v = (part.view(batch, time, self.heads, -1).transpose(1, 2) for part in parts)
         if self.rotary:
             q, k = self._rotate(q, cosine, sine), self._rotate(k, cosine, sine)
@@ -185,6 +192,9 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Token ids (batch, time) -> logits in chunks of tokens, each (batch, tokens, vocab)."""
 
+    cosine: torch.Tensor
+    sine: torch.Tensor
+
     def __init__(self, given: Shape) -> None:
         super().__init__()
         self.chunk = given.chunk or given.seq_len
@@ -218,7 +228,8 @@ class Decoder(nn.Module):
 def decoder(batch_size: int = 8, **shape: Any) -> Workload:
     """A decoder of a `Shape`, with AdamW.
 
-    Chunks of logits are held until the next forward has others, as by litgpt's loop.
+    Chunks of logits are in fp32, as Lightning Fabric converts a model's output, and held until the next forward has
+    others, as by litgpt's loop.
     """
     given = msgspec.convert(shape, Shape, strict=False)
     held: list[torch.Tensor] = []
@@ -228,11 +239,11 @@ def decoder(batch_size: int = 8, **shape: Any) -> Workload:
         return {"ids": torch.randint(0, vocab, (batch_size, given.seq_len + 1), generator=generator)}
 
     def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
-        logits = model(batch["ids"][:, :-1])
+        logits: list[torch.Tensor] = model(batch["ids"][:, :-1])
         targets = batch["ids"][:, 1:].split(chunk, dim=1)
         if not given.chunk:
             return F.cross_entropy(logits[0].flatten(0, 1), targets[0].flatten())
-        held[:] = logits
+        held[:] = logits = [part.float() for part in logits]
         losses = [
             F.cross_entropy(part.reshape(-1, vocab), right.reshape(-1), reduction="none")
             for part, right in zip(logits, targets, strict=True)
