@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from perfkit.analysis.model.plan import Interval, PlannedVariant
+from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
 from perfkit.core.note import list_texts
 from perfkit.core.spec import format_variant_label

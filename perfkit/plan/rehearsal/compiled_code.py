@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 _LIBRARY = torch.library.Library("perfkit", "FRAGMENT")
 _LIBRARY.define("run_compiled_kernel(str name, int bytes, Tensor[] operands) -> ()")
-_LIBRARY.impl("run_compiled_kernel", lambda name, bytes, operands: None, "CompositeExplicitAutograd")
+_LIBRARY.impl("run_compiled_kernel", lambda *_: None, "CompositeExplicitAutograd")
 
 RUN_KERNEL = torch.ops.perfkit.run_compiled_kernel.default
 

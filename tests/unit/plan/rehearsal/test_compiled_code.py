@@ -1,10 +1,12 @@
 """Compiled steps on fake tensors, against the same steps compiled and run."""
 
+import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+import torch._functorch.config as functorch_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.analysis.memory.account import build_memory_account
@@ -38,6 +40,17 @@ def build():
 """
 
 
+KERNELS = "kernels.txt"
+
+
+def train(spec: RunSpec, folder: Path) -> None:
+    from torch._inductor import config, metrics
+
+    with config.patch(fx_graph_cache=False), functorch_config.patch(enable_autograd_cache=False):
+        run_rank(spec, folder, rank=0, local_rank=0, report=lambda _: None)
+    (folder / KERNELS).write_text(str(metrics.generated_kernel_count))
+
+
 @pytest.fixture(autouse=True)
 def nothing_compiled() -> Iterator[None]:
     torch.compiler.reset()
@@ -65,16 +78,17 @@ def test_a_compiled_step_takes_the_memory_and_kernels_that_it_takes_in_a_run(tmp
         schedule=Schedule(warmup=1, max_warmup=1, timed=1, trace=0, parity=1),
         passes=("memory",),
     )
+    training = multiprocessing.get_context("fork").Process(target=train, args=(spec, tmp_path))
+    training.start()
+    training.join()
     metrics.reset()
     rehearsed = rehearse_step(spec)
     planned, kernels = build_memory_account(rehearsed.allocations), metrics.generated_kernel_count
-    metrics.reset()
-    run_rank(spec, tmp_path, rank=0, local_rank=0, report=lambda _: None)
     measured = build_memory_account(read_allocations(get_rank_folder(tmp_path, 0) / MEMORY_FILE))
     assert planned is not None
     assert measured is not None
     assert planned.peak_bytes == pytest.approx(measured.peak_bytes, rel=0.001)
-    assert kernels == metrics.generated_kernel_count > 0
+    assert kernels == int((tmp_path / KERNELS).read_text()) > 0
     fused = [each.work for each in rehearsed.issued if isinstance(each, StepOp) and each.work.op_class == "compiled"]
     assert all(work.bytes >= 4 * 96 for work in fused)
     assert len(fused) >= 2  # forward and backward
