@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak
-from perfkit.core.allocations import WORKSPACE
+from perfkit.core.allocations import TEMPORARY, WORKSPACE
 from perfkit.plan.gpu_memory.caching_allocator import CachingAllocator, OutOfMemoryError
 from perfkit.plan.gpu_memory.expandable_segments import ExpandableSegments
 from perfkit.plan.gpu_memory.non_tensor_memory import get_handle_bytes, list_library_memory, list_non_tensor_memory
@@ -48,21 +48,25 @@ def compute_device_memory(
     handle, groups = get_handle_bytes(target), _count_groups(rehearsed, world_size)
     most = _replay_within_limit(rehearsed, (int(handle.high),) * 2, target, groups)
     low = replay_requests(
-        _drop_scratch(rehearsed.setup),
-        _drop_scratch(rehearsed.before),
-        _drop_scratch(rehearsed.step),
+        rehearsed.setup,
+        rehearsed.before,
+        rehearsed.step,
         (int(handle.low),),
         expandable=target.expandable_segments,
+        graphed=rehearsed.graphed,
+        scratch=False,
     )
     within = list_library_memory(target, rehearsed.scratch)
     workspaces = int(within[0].bytes.high)
     categories = {share.category: share.bytes for share in held.categories}
     categories[WORKSPACE] = categories.get(WORKSPACE, 0) + workspaces
     categories[ROUNDING] = most.allocated - held.peak_bytes - workspaces
+    # Inductor fuses for a CPU here: a GPU's code may keep as much less between its kernels, or more.
+    fused = categories.get(TEMPORARY, 0) if rehearsed.compiled else 0
     peak = PlannedPeak(
         value=most.allocated,
-        low=int(low.allocated * (1 - REHEARSAL_ERROR)),
-        high=int(most.allocated * (1 + REHEARSAL_ERROR)),
+        low=int(low.allocated * (1 - REHEARSAL_ERROR)) - fused,
+        high=int(most.allocated * (1 + REHEARSAL_ERROR)) + fused,
         phase=held.peak_phase,
         categories=categories,
     )
@@ -94,6 +98,7 @@ def _replay_within_limit(
         rehearsed.step,
         workspaces,
         expandable=target.expandable_segments,
+        graphed=rehearsed.graphed,
     )
     try:
         return replay(capacity=int(target.limit_bytes - others))
@@ -109,36 +114,41 @@ def replay_requests(
     capacity: int = 1 << 62,
     *,
     expandable: bool = False,
+    graphed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset()),
+    scratch: bool = True,
 ) -> AllocatorReplay:
     """Replay requests through the caching allocator: permanent `workspaces`, `setup`, `before` the step, the step's.
 
     Unused segments are returned after `setup`, as a bench does, and the capacity holds from there on: what techniques
     try on the unmodified model is not the variant's memory.
 
-    `expandable`: use expandable segments.
+    `expandable`: use expandable segments. `scratch`: with libraries' scratch memory. `graphed` are the places in
+    `before` and `step` of allocations in the pool of CUDA graphs. It counts whole: replays use it
+    unseen by the allocator, which keeps its segments and serves nothing else from them.
 
     Raises:
         OutOfMemoryError: the requests do not fit into the capacity.
     """
-    allocator = ExpandableSegments() if expandable else CachingAllocator()
+    make_allocator = ExpandableSegments if expandable else CachingAllocator
+    allocator, graphs = make_allocator(), make_allocator()
     for size in workspaces:
         allocator.malloc(size)
-    blocks: dict[int, int] = {}
+    blocks: dict[int, tuple[CachingAllocator, int]] = {}
 
-    def serve(changes: Iterable[Change]) -> None:
-        for address, size in changes:
+    def serve(changes: Iterable[Change], pooled: frozenset[int] = frozenset()) -> None:
+        for place, (address, size) in enumerate(changes):
+            if address == SCRATCH and not scratch:
+                continue
             if size > 0:
-                blocks[address] = allocator.malloc(size)
+                owner = graphs if place in pooled else allocator
+                blocks[address] = owner, owner.malloc(size)
             else:
-                allocator.free(blocks.pop(address))
+                owner, block = blocks.pop(address)
+                owner.free(block)
 
     serve(setup)
     allocator.restart(capacity)
-    serve(before)
+    serve(before, graphed[0])
     allocator.reset_peak()
-    serve(step)
-    return AllocatorReplay(allocator.peak, allocator.reserved_peak)
-
-
-def _drop_scratch(changes: Iterable[Change]) -> Iterable[Change]:
-    return (change for change in changes if change[0] != SCRATCH)
+    serve(step, graphed[1])
+    return AllocatorReplay(allocator.peak + graphs.reserved, allocator.reserved_peak + graphs.reserved)

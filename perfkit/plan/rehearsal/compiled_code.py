@@ -12,7 +12,10 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.profiler import record_function
 from torch.utils._python_dispatch import _disable_current_modes
+
+from perfkit.trace.model import COMPILED_GRAPH
 
 _LIBRARY = torch.library.Library("perfkit", "FRAGMENT")
 _LIBRARY.define("run_compiled_kernel(str name, int bytes, Tensor[] operands) -> ()")
@@ -32,12 +35,14 @@ def compile_without_kernels() -> Iterator[None]:
     from torch._inductor import compile_fx
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codegen.cpp import CppScheduling
+    from torch._inductor.output_code import CompiledFxGraph
 
     native = torch._C._dynamo.guards
     kernels = _KernelNames(CppScheduling.codegen_node)
     replaced = (
         (CatchErrorsWrapper, "__call__", _leave_modes(CatchErrorsWrapper.__call__)),
         (compile_fx, "compile_fx_inner", _leave_modes(compile_fx.compile_fx_inner)),
+        (CompiledFxGraph, "__call__", _mark_call(CompiledFxGraph.__call__)),
         (CppScheduling, "codegen_node", kernels.codegen_node),
         (CppScheduling, "define_kernel", kernels.define_kernel),
         # Autotuning runs kernels, and what a mode sets is otherwise for GPUs.
@@ -75,6 +80,16 @@ def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return left
+
+
+def _mark_call(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Inductor marks calls of its code where a profiler is on."""
+
+    def marked(graph: Any, inputs: Any) -> Any:
+        with record_function(COMPILED_GRAPH):
+            return call(graph, inputs)
+
+    return marked
 
 
 class _KernelNames:

@@ -27,7 +27,7 @@ from perfkit.plan.rehearsal.batches import Batches, make_batches
 from perfkit.plan.rehearsal.compiled_code import compile_without_kernels, keep_compiled_code
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
-from perfkit.plan.rehearsal.fake_memory import FakeMemory
+from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import (
     convert_fakes,
     copy_fakes,
@@ -51,6 +51,7 @@ from perfkit.techniques.activations.paged_optimizer import get_local_optimizer
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.parallel.pipeline_schedules import BUBBLE
+from perfkit.trace.model import COMPILED_GRAPH
 from perfkit.workloads.workload import cast_model, list_blocks, make_model
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
@@ -74,6 +75,7 @@ class RehearsedStep(NamedTuple):
         setup: the model's allocations, and all allocations and frees while techniques are applied.
         before: all allocations and frees from there until the second step.
         step: all allocations and frees of that step.
+        graphed: places in `before` and in `step` of allocations in the pool of CUDA graphs.
         scratch: maximum scratch memory of one op by CUDA library; included in `step`, at `SCRATCH`.
         parameters: parameters of the model before sharding.
         trainable: parameters that the workload does not freeze.
@@ -97,6 +99,7 @@ class RehearsedStep(NamedTuple):
     setup: tuple[Change, ...] = ()
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
+    graphed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
     scratch: dict[str, int] = {}
     parameters: int = 0
     trainable: int = 0
@@ -178,6 +181,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         collect_garbage()
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
         before = _list_changes(memory.recorded, data)
+        is_graphed = gpu is not None and any(technique.records_graphs() for technique in techniques)
+        graphed_before = _find_graphed(memory.recorded, data) if is_graphed else frozenset()
         memory.begin()
         trained = get_trained_models(state)
         known = [*list_known_blocks(state)]
@@ -208,6 +213,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         setup=tuple(setup),
         before=before,
         step=_list_changes(recorded, data),
+        graphed=(graphed_before, _find_graphed(recorded, data) if is_graphed else frozenset()),
         scratch=scratch,
         parameters=parameters,
         trainable=trainable,
@@ -239,6 +245,18 @@ def _list_changes(recorded: RecordedEvents, data: Batches) -> tuple[Change, ...]
     """Allocations and frees, without the batches on the host."""
     host = data.addresses()
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)
+
+
+def _find_graphed(recorded: RecordedEvents, data: Batches) -> frozenset[int]:
+    """Places among the changes of allocations that compiled graphs make, scratch memory excepted."""
+    host = data.addresses()
+    changes = [event for event in recorded.allocations if event.address not in host]
+    calls = [(each.start_ns, each.end_ns) for each in recorded.ranges if each.name.startswith(COMPILED_GRAPH)]
+    return frozenset(
+        place
+        for place, event in enumerate(changes)
+        if event.size > 0 and event.address != SCRATCH and any(start < event.time_ns < end for start, end in calls)
+    )
 
 
 def _is_plain_adam(optimizer: Optimizer) -> bool:

@@ -152,6 +152,10 @@ class Technique(Struct):
         """The number of ranks it needs along its dimension, with its current parameters."""
         return RankRequirement(self.min_world_size)
 
+    def records_graphs(self) -> bool:
+        """True if compiled code is recorded as CUDA graphs, whose memory is a pool of its own."""
+        return False
+
     def plannable(self) -> PlanSupport:
         """The planning mode: as in a run, unless a subclass overrides it."""
         return PlanSupport(reason=_COMPILED if self.compiles() else "")

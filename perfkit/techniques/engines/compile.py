@@ -79,6 +79,9 @@ class Compile(Technique):
     def compiles(self) -> bool:
         return True
 
+    def records_graphs(self) -> bool:
+        return self.mode in ("reduce-overhead", "max-autotune")
+
     def plannable(self) -> PlanSupport:
         if self.mode == "default":
             return super().plannable()

@@ -295,3 +295,39 @@ def test_rows_say_where_they_are_from() -> None:
     assert [row.name for row in every[:2]] == [WORKSPACES, f"{ATTENTION} scratch"]
     assert all(len(row.source) > 20 for row in every)
     assert all(0 <= row.bytes.low <= row.bytes.value <= row.bytes.high for row in every)
+
+
+def test_the_pool_of_cuda_graphs_is_kept_whole_and_not_shared() -> None:
+    """Graphs make a saved tensor of 30 MiB and one of 12 between kernels; eager code then needs 40 MiB of its own."""
+    step: list[Change] = [
+        (1, 30 * MIB),
+        (2, 12 * MIB),
+        (2, -12 * MIB),
+        (3, 12 * MIB),
+        (3, -12 * MIB),
+        (1, -30 * MIB),
+        (4, 40 * MIB),
+        (4, -40 * MIB),
+    ]
+    shared = replay_requests([], [], step)
+    graphs = replay_requests([], [], step, graphed=(frozenset(), frozenset({0, 1, 3})))
+    assert shared.allocated == 42 * MIB
+    assert graphs.allocated == graphs.reserved == (30 + 12 + 40) * MIB
+
+
+def test_temporaries_of_compiled_code_widen_a_gpus_peak() -> None:
+    nothing = build_allocations(device="cpu", source="", size=[])
+    held = MemoryAccount(
+        peak_bytes=WEIGHT,
+        peak_phase="backward",
+        source="",
+        categories=(
+            MemoryShare(category="parameter", bytes=WEIGHT - 6 * MIB),
+            MemoryShare(category="temporary", bytes=6 * MIB),
+        ),
+    )
+    rehearsed = RehearsedStep(nothing, (), before=((4, WEIGHT),))
+    target = parse_target("h100-80g", None)
+    eager = compute_device_memory(rehearsed, held, target, 1).peak
+    compiled = compute_device_memory(rehearsed._replace(compiled=True), held, target, 1).peak
+    assert (compiled.low, compiled.value, compiled.high) == (eager.low - 6 * MIB, eager.value, eager.high + 6 * MIB)
