@@ -11,9 +11,10 @@ import torch.nn.functional as F  # noqa: N812
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import get_accelerator
+from perfkit.techniques.activations.liger_stand_in import lose_as_liger
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_microbatch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 
@@ -73,7 +74,7 @@ class FusedCe(Technique):
     def plannable(self) -> PlanSupport:
         if self.backend == "torch":
             return PlanSupport()
-        return PlanSupport(PlanMode.NOT, "Liger's kernels are written in Triton, and need tensors with data")
+        return PlanSupport(reason="planned with the tensors and products of liger-kernel 0.8.5, not its kernels")
 
     def apply(self, state: TrainState) -> TrainState:
         linear_loss = state.workload.linear_loss
@@ -90,15 +91,17 @@ class FusedCe(Technique):
                 "use it when a batch has more tokens than the model's width",
                 id="skip.no_gain",
             )
-        fused = self._make_loss(state.device.type)
+        fused = self._make_loss(state.device.type, is_planned=state.planned_for is not None)
         state.workload = replace(state.workload, loss=lambda model, batch: linear_loss(model, batch, fused))
         return state
 
-    def _make_loss(self, device: str) -> LinearLoss:
+    def _make_loss(self, device: str, *, is_planned: bool) -> LinearLoss:
         if self.backend == "torch":
             make_options = torch.nn.LinearCrossEntropyOptions
             options = make_options(batch_chunk_size=self.chunk, chunking_method=None) if self.chunk else make_options()
             fused: LinearLoss = partial(F.linear_cross_entropy, options=options)
+        elif is_planned:
+            fused = lose_as_liger
         else:
             from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
 
