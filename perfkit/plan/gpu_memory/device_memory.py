@@ -131,8 +131,12 @@ def replay_requests(
     """
     make_allocator = ExpandableSegments if expandable else CachingAllocator
     allocator, graphs = make_allocator(), make_allocator()
+    workspaces = tuple(workspaces)
     for size in workspaces:
         allocator.malloc(size)
+    if any(graphed):  # a recording has cuBLAS workspaces of its own, in the pool (cudagraph_trees.py)
+        for size in workspaces:
+            graphs.malloc(size)
     blocks: dict[int, tuple[CachingAllocator, int]] = {}
 
     def serve(changes: Iterable[Change], pooled: frozenset[int] = frozenset()) -> None:

@@ -313,6 +313,8 @@ def test_the_pool_of_cuda_graphs_is_kept_whole_and_not_shared() -> None:
     graphs = replay_requests([], [], step, graphed=(frozenset(), frozenset({0, 1, 3})))
     assert shared.allocated == 42 * MIB
     assert graphs.allocated == graphs.reserved == (30 + 12 + 40) * MIB
+    recorded = replay_requests([], [], step, (8 * MIB,), graphed=(frozenset(), frozenset({0, 1, 3})))
+    assert recorded.allocated == (20 + 30 + 8 + 40) * MIB  # the pool's workspace leaves 12 MiB of its segment
 
 
 def test_temporaries_of_compiled_code_widen_a_gpus_peak() -> None:
