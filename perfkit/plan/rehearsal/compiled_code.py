@@ -39,7 +39,7 @@ def compile_without_kernels() -> Iterator[None]:
 
     native = torch._C._dynamo.guards
     kernels = _KernelNames(CppScheduling.codegen_node)
-    replaced = (
+    replaced: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (CatchErrorsWrapper, "__call__", _leave_modes(CatchErrorsWrapper.__call__)),
         (compile_fx, "compile_fx_inner", _leave_modes(compile_fx.compile_fx_inner)),
         (CompiledFxGraph, "__call__", _mark_call(CompiledFxGraph.__call__)),
@@ -68,7 +68,7 @@ def keep_compiled_code() -> Iterator[None]:
 
     Its guards compare dispatch keys, which were read outside the plan's modes.
     """
-    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):  # type: ignore[no-untyped-call]
+    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
         yield
 
 
