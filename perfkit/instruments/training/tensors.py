@@ -64,6 +64,7 @@ def list_trained_blocks(trained: TrainedModels) -> tuple[InitialBlock, ...]:
                 add_block(blocks, part, category, name)
 
     add("parameter", trained.named_parameters())
+    add("parameter", _list_scales(trained))
     add("gradient", _list_gradients(trained))
     add("optimizer state", list_optimizer_tensors(trained.optimizers))
     add("buffer", trained.named_buffers())
@@ -185,6 +186,16 @@ def get_torch_dtype(name: str) -> torch.dtype:
     """`bf16` -> `torch.bfloat16`."""
     dtype: torch.dtype = getattr(torch, BY_NAME[name].torch_name)
     return dtype
+
+
+def _list_scales(trained: TrainedModels) -> Iterator[tuple[str, torch.Tensor]]:
+    """The scales and tables of bitsandbytes' weights in 4 bits, those of the scales themselves among them."""
+    for name, parameter in trained.named_parameters():
+        state = getattr(parameter, "quant_state", None)
+        for level in (state, getattr(state, "state2", None)):
+            for key, value in (vars(level) if level is not None else {}).items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{name}.{key}", value
 
 
 def _list_gradients(trained: TrainedModels) -> Iterator[tuple[str, torch.Tensor]]:

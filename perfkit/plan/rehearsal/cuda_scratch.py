@@ -4,15 +4,17 @@ It does not exist on a CPU. Sizes are formulas from the libraries' code if avail
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from perfkit.plan.rehearsal.op_scratch_probe import (
     CROSS_ENTROPY_OF_LOGITS,
+    UNPACKS_WEIGHT,
     OpScratchProbe,
     ProbedOp,
     count_cross_entropy_bytes,
@@ -39,7 +41,9 @@ class CudaScratch(OpScratchProbe):
     A recurrent layer's memory for backward is taken from the CPU library, since cuDNN does not report it.
     """
 
-    opened = frozenset()  # one kernel each
+    # All others are one kernel each. bitsandbytes has one that unpacks nothing for few rows: 1,536 at most, and on most
+    # GPUs 8 to 512.
+    opened: Mapping[str, DispatchKey] = {UNPACKS_WEIGHT: DispatchKey.CompositeExplicitAutograd}
 
     def __init__(self, known: dict[Hashable, ProbedOp] | None = None) -> None:
         super().__init__(known)

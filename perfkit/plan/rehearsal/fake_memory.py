@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._C import DispatchKey, _current_autograd_node
+from torch._C import _current_autograd_node
 from torch._C._autograd import _get_sequence_nr
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
 from torch.utils._mode_utils import no_dispatch
@@ -226,7 +226,7 @@ class _OpWatcher(TorchDispatchMode):
         schema = func._schema
         if schema.name in self._alone.opened:
             with self:
-                return func._op_dk(DispatchKey.CPU, *args, **kwargs)
+                return func._op_dk(self._alone.opened[schema.name], *args, **kwargs)
         call = FakeCall(func, args, kwargs)
         # Storages freed while their tensors stay, by FSDP2 and paging.
         freed = (

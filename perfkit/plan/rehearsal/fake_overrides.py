@@ -55,15 +55,56 @@ def _apply_to_module(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]
         for module in self.children():
             module._apply(fn)
     with torch.no_grad():
-        for parameter in self._parameters.values():
-            if parameter is not None:
-                parameter.data = fn(parameter.data)
-                if parameter.grad is not None:
-                    parameter.grad.data = fn(parameter.grad.data)
+        for name, parameter in self._parameters.items():
+            if parameter is None:
+                continue
+            converted = fn(parameter.data)
+            if not torch._has_compatible_shallow_copy_type(parameter.data, converted):  # on `meta`, as in torch
+                self._parameters[name] = nn.Parameter(converted, parameter.requires_grad)
+                continue
+            parameter.data = converted
+            if parameter.grad is not None:
+                parameter.grad.data = fn(parameter.grad.data)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
     return self
+
+
+@contextmanager
+def subclass_fakes() -> Iterator[None]:
+    """Let libraries make parameters of their own classes from fake tensors inside this context.
+
+    torch does not make a subclass of a fake tensor, and `nn.Parameter` marks it as a parameter instead. Methods of the
+    subclass are missing.
+    """
+    make = torch.Tensor._make_subclass
+
+    def make_parameter(kind: type[torch.Tensor], data: torch.Tensor, require_grad: bool = False, **options: Any) -> Any:
+        if not (isinstance(data, FakeTensor) and issubclass(kind, nn.Parameter)):
+            return make(kind, data, require_grad, **options)
+        return nn.Parameter(data, requires_grad=require_grad)
+
+    with patch.object(torch.Tensor, "_make_subclass", make_parameter):
+        yield
+
+
+@contextmanager
+def forget_tables() -> Iterator[None]:
+    """Have bitsandbytes compute its table of 8-bit codes anew inside this context, and forget it: it keeps the table,
+    then of fake tensors, for the process."""
+    kept = dict(_get_tables())
+    _get_tables().clear()
+    try:
+        yield
+    finally:
+        _get_tables().clear()
+        _get_tables().update(kept)
+
+
+def _get_tables() -> dict[str, torch.Tensor]:
+    tables: dict[str, torch.Tensor] = getattr(sys.modules.get("bitsandbytes.functional"), "name2qmap", {})
+    return tables
 
 
 @contextmanager

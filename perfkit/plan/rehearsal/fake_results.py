@@ -116,9 +116,9 @@ class FakeCall:
 
 
 def list_results(result: Any) -> list[FakeArgument]:
-    """The fake tensors in an op's result, in order."""
+    """The fake tensors in memory in an op's result, in order."""
     if isinstance(result, FakeTensor):
-        return [describe_tensor(result)] if has_storage(result) else []
+        return [describe_tensor(result)] if has_storage(result) and result.device.type != "meta" else []
     if isinstance(result, list | tuple):
         return [argument for each in result for argument in list_results(each)]
     return []

@@ -5,11 +5,12 @@ backward depend on the machine, and cannot be queried without running the op.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
+from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
@@ -22,6 +23,8 @@ _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 
 CROSS_ENTROPY_OF_LOGITS = "aten::binary_cross_entropy_with_logits"
+# A product with a weight in 4 bits, which is unpacked before it.
+UNPACKS_WEIGHT = "bitsandbytes::gemm_4bit"
 
 # Maximum bytes of operands and results of a probed op: a plan must not need the memory it plans.
 _MOST_BYTES = 1 << 30
@@ -38,10 +41,14 @@ class OpScratchProbe:
     """Ops that were run alone, by their shapes; those `known` are not run again. `untried` are those whose operands and
     results are too large.
 
-    `opened` are ops of libraries that are made of other ops, with memory in between that no fake kernel tells.
+    `opened` are ops of libraries that are made of other ops, with memory in between that no fake kernel tells: the key
+    of that kernel by op.
     """
 
-    opened = frozenset({"bitsandbytes::optimizer_update_8bit_blockwise"})
+    opened: Mapping[str, DispatchKey] = {
+        "bitsandbytes::optimizer_update_8bit_blockwise": DispatchKey.CPU,
+        UNPACKS_WEIGHT: DispatchKey.CompositeExplicitAutograd,
+    }
 
     def __init__(self, known: dict[Hashable, ProbedOp] | None = None) -> None:
         self._known = {} if known is None else known

@@ -31,9 +31,11 @@ from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import (
     convert_fakes,
     copy_fakes,
+    forget_tables,
     patch_linear,
     patch_transformers,
     register_fake_ops,
+    subclass_fakes,
 )
 from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
@@ -144,7 +146,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         stack.enter_context(nullcontext() if gpu is None else patch_cuda_dispatch(gpu))
         world = stack.enter_context(simulate_ranks(spec.launch.world_size))
         stores = skip_disk_writes(), host.skip_copies()
-        for context in (*stores, register_fake_ops(alone), mode, convert_fakes(), copy_fakes(), patch_linear()):
+        tensors = convert_fakes(), copy_fakes(), subclass_fakes(), patch_linear()
+        for context in (*stores, register_fake_ops(alone), mode, *tensors, forget_tables()):
             stack.enter_context(context)
         compiled = any(technique.compiles() for technique in techniques)
         if compiled:

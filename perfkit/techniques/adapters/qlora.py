@@ -14,7 +14,7 @@ from perfkit.techniques.adapters.lora import Lora
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Purpose
+from perfkit.techniques.base.technique import Package, Purpose
 
 
 class Qlora(Lora):
@@ -41,9 +41,6 @@ class Qlora(Lora):
     def unavailable(self, device: torch.device) -> str | None:
         return None if find_spec("peft") else str(make_missing_package_error("peft", "peft"))
 
-    def plannable(self) -> PlanSupport:
-        return PlanSupport(PlanMode.NOT, "bitsandbytes rounds weights with data, which a plan lacks")
-
     def apply(self, state: TrainState) -> TrainState:
         from transformers.pytorch_utils import Conv1D
 
@@ -65,11 +62,18 @@ class Qlora(Lora):
 
 
 def _quantize_layer(layer: nn.Linear, device: torch.device) -> nn.Module:
-    """The same layer with its weight rounded."""
-    from bitsandbytes.nn import Linear4bit
+    """The same layer with its weight rounded.
 
+    Products are of its dtype, to which a backward pass unpacks the weight.
+    """
+    from bitsandbytes.functional import quantize_4bit
+    from bitsandbytes.nn import Linear4bit, Params4bit
+
+    packed, scales = quantize_4bit(layer.weight.detach().to(device), compress_statistics=True, quant_type="nf4")
     rounded: nn.Module = Linear4bit(
-        layer.in_features, layer.out_features, layer.bias is not None, quant_type="nf4", compress_statistics=True
+        layer.in_features, layer.out_features, layer.bias is not None, quant_type="nf4", device="meta"
     )
-    rounded.load_state_dict(layer.state_dict())
-    return rounded.to(device)  # where it is rounded
+    rounded.weight = Params4bit(packed, quant_type="nf4", quant_state=scales, module=rounded, bnb_quantized=True)
+    rounded.quant_state = scales
+    rounded.bias = layer.bias
+    return rounded

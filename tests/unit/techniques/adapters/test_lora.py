@@ -1,7 +1,9 @@
 """Adapters of a hand-counted size are all that is trained, on workloads of many kinds."""
 
 import math
+from collections import Counter
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
@@ -9,11 +11,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from perfkit.analysis.memory.account import build_memory_account
 from perfkit.core.errors import UnavailableError, UsageError
-from perfkit.core.spec import parse_workload
+from perfkit.core.spec import RunSpec, WorkloadSpec, parse_variants, parse_workload
+from perfkit.instruments.training.tensors import list_known_blocks, sum_category_bytes
+from perfkit.plan.rehearsal.rehearsal import RehearsedStep, rehearse_step
+from perfkit.plan.rehearsal.step_ops import StepOp
 from perfkit.techniques.adapters.adapters import Adapters
 from perfkit.techniques.base.own_step import run_trial_step
 from perfkit.techniques.base.technique import classify_inability, explain_inability
+from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.resnet import ResNet
 from perfkit.workloads.training import Training
 from perfkit.workloads.workload import Batch, Workload, make_adamw
@@ -40,6 +47,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 VARIANTS = ("lora", "qlora")
+NARROW = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16, "batch_size": 1})
+LAYERS = SIZES["nano"].layers
+
+
+@cache
+def rehearsed_qlora() -> RehearsedStep:
+    (techniques,) = parse_variants("qlora")
+    return rehearse_step(RunSpec(workload=NARROW, techniques=techniques))
+
+
 # Of a block: qkv (1 + 3 widths), out (1 + 1), up (1 + 4), down (4 + 1).
 FEATURES = BLOCKS * (4 + 2 + 5 + 5) * WIDTH
 WEIGHTS = BLOCKS * (3 + 1 + 4 + 4) * WIDTH * WIDTH
@@ -74,6 +91,30 @@ def test_weights_in_4_bits_take_half_a_byte_and_their_scales_an_8th_of_a_bit_mor
     scales = sum(each.absmax.nbytes + each.state2.absmax.nbytes for each in states)
     weights = [module.weight.numel() * 2 for module in rounded]
     assert scales == sum(count // 64 + 4 * math.ceil(count / 64 / 256) for count in weights)
+
+
+def test_a_plan_holds_what_a_run_does_of_weights_in_4_bits() -> None:
+    """Nothing of the weights in 32 bits is left, and the scales are the parameters' own."""
+    held = build_memory_account(rehearsed_qlora().allocations)
+    state = applied("qlora", new_state(load_workload(NARROW, device="cpu"))).state
+    train(state, steps=2)
+    kept = sum_category_bytes(list_known_blocks(state), "parameter")
+    assert held is not None
+    assert {share.category: share.bytes for share in held.categories}["parameter"] == kept
+    scales = [module.weight.quant_state for module in state.model.modules() if type(module).__name__ == "Linear4bit"]
+    floating = sum(p.nbytes for p in state.model.parameters())
+    tables = sum(4 * (16 + 256 + 1) + each.absmax.nbytes + each.state2.absmax.nbytes for each in scales)
+    assert kept == floating + tables
+
+
+def test_a_plan_unpacks_a_weight_for_each_of_its_products() -> None:
+    """In forward and in backward, but of the first layer, whose input takes no gradient."""
+    ops = [each for each in rehearsed_qlora().issued if isinstance(each, StepOp)]
+    unpacking = Counter((each.work.op, each.phase) for each in ops if each.work.op.endswith("_4bit"))
+    assert unpacking == {
+        ("bitsandbytes::gemm_4bit", "forward"): 4 * LAYERS,
+        ("bitsandbytes::dequantize_4bit", "backward"): 4 * LAYERS - 1,
+    }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
