@@ -48,4 +48,6 @@ def get_local_part(tensor: torch.Tensor) -> torch.Tensor:
         return shard.detach()
     to_local = getattr(tensor, "to_local", None)
     local: torch.Tensor = tensor if to_local is None else to_local()
+    if hasattr(local, "__tensor_flatten__") and not local.requires_grad:
+        return local  # torchao's states copy their table when they are detached
     return local.detach()

@@ -22,6 +22,7 @@ from perfkit.instruments.training.tensors import (
 )
 from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.measure.rank.loaded_data import POOL_BATCHES, BatchPool
+from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.state import TrainState, World
 from perfkit.workloads.workload import Workload
 
@@ -183,6 +184,13 @@ def test_of_a_tensor_subclass_the_tensors_inside_count(state):
     # The input and the output of the first layer's ReLU, and the weight that the second is given in fp32.
     saved = measure_plain_saved_bytes(state.model, lambda: state.model(x).sum(), CPU)[""]
     assert saved >= x.nbytes + 2 * 4 * 4
+
+
+def test_the_local_part_of_a_state_in_codes_has_its_own_table():
+    states = pytest.importorskip("torchao.optim.subclass_8bit")
+    state = states.OptimState8bit.zeros((64, 64))
+    parts = [part.data_ptr() for part in list_plain_parts(get_local_part(state))]
+    assert parts == [state.codes.data_ptr(), state.scale.data_ptr(), state.qmap.data_ptr()]
 
 
 def test_sparse_tensors_are_their_parts(state):
