@@ -67,6 +67,7 @@ class FakeMemory:
         self._watched: set[int] = set()
         self._values: dict[int, int] = {}
         self._open: list[tuple[str, int]] = []
+        self._fused = False
 
     @contextmanager
     def record_allocations(self, alone: OpScratchProbe, observe: Observe = lambda *_: None) -> Iterator[None]:
@@ -123,10 +124,24 @@ class FakeMemory:
         name, start = self._open.pop()
         self.recorded.ranges.append(MarkedRange(name, _THREAD, start, self.now()))
 
+    @contextmanager
+    def record_fused(self, name: str, scratch: int) -> Iterator[None]:
+        """Record the ops inside this context, which keep none of their results, as one with `scratch` bytes."""
+        if scratch:
+            self._record_event(SCRATCH, scratch, name, self.now())
+            self._record_event(SCRATCH, -scratch, name, self.now())
+        self._fused = True
+        try:
+            yield
+        finally:
+            self._fused = False
+
     def call(
         self, name: str, mutable: bool, given: Sequence[FakeArgument], made: Sequence[FakeArgument], scratch: int
     ) -> None:
         """Record an op call: tensors `given`, tensors `made`, and `scratch` bytes."""
+        if self._fused:
+            return
         start = self.now()
         if _current_autograd_node() is None:
             self.recorded.forwards[_get_sequence_nr()] = ForwardCall(start, _THREAD, "")

@@ -91,20 +91,28 @@ def subclass_fakes() -> Iterator[None]:
 
 @contextmanager
 def forget_tables() -> Iterator[None]:
-    """Have bitsandbytes compute its table of 8-bit codes anew inside this context, and forget it: it keeps the table,
-    then of fake tensors, for the process."""
+    """Have bitsandbytes and torchao compute their tables of codes anew inside this context, and forget them: they keep
+    them for the process, and these are made of values that fake tensors do not have."""
     kept = dict(_get_tables())
-    _get_tables().clear()
+    _clear_tables()
     try:
         yield
     finally:
-        _get_tables().clear()
+        _clear_tables()
         _get_tables().update(kept)
 
 
 def _get_tables() -> dict[str, torch.Tensor]:
     tables: dict[str, torch.Tensor] = getattr(sys.modules.get("bitsandbytes.functional"), "name2qmap", {})
     return tables
+
+
+def _clear_tables() -> None:
+    _get_tables().clear()
+    for states in ("torchao.optim.subclass_8bit", "torchao.optim.subclass_4bit"):
+        if states in sys.modules:
+            sys.modules[states].get_qmap_signed.cache_clear()
+            sys.modules[states].get_qmap_unsigned.cache_clear()
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, 
 from perfkit.measure.rank.train_step import train_step
 from perfkit.plan.rehearsal.batches import Batches, make_batches
 from perfkit.plan.rehearsal.compiled_code import compile_without_kernels, keep_compiled_code
+from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
 from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
@@ -154,6 +155,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             stack.enter_context(compile_without_kernels())
         stack.enter_context(memory.record_allocations(alone, groups.record_call))
         stack.enter_context(add_gradients_in_place())
+        stack.enter_context(fuse_updates(memory, eagerly_as_told=gpu is None))
         model = places.model = cast_model(strip_tensor_data(make_model(workload), mode), dtype)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trainable = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -15,7 +15,7 @@ from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.base.conflict import SHARDED, UPDATED_TOGETHER, Conflict, make_conflicts
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import FUSED_UPDATE, LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_groups import rebuild_optimizer
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
@@ -127,10 +127,12 @@ class Optim(Technique):
         return self.use.startswith("torchao_")
 
     def plannable(self) -> PlanSupport:
+        if self.compiles():
+            return FUSED_UPDATE
         if self.use != "paged_adamw8bit":
             return super().plannable()
         return PlanSupport(
-            reason="planned with all state on the GPU, an upper bound: CUDA moves it when memory runs out"
+            reason="2 bytes a weight are in managed memory, outside the planned: CUDA moves it when memory runs out"
         )
 
     def apply(self, state: TrainState) -> TrainState:

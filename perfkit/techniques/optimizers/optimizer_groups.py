@@ -5,7 +5,8 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from perfkit.core.errors import UnavailableError
@@ -54,6 +55,8 @@ def rebuild_optimizer(
             id="skip.no_tensors",
         )
     rebuilt: Optimizer = make(groups, **kind.options)
+    if use == "paged_adamw8bit" and state.planned_for is not None:
+        _page_planned_state(rebuilt)
     # With the learning rate kept (adamw) it is the same training once more, which its losses show.
     if kind.lr is None and type(rebuilt) is type(own) and _get_kept_settings(rebuilt) == _get_kept_settings(own):
         raise UnavailableError(
@@ -61,6 +64,20 @@ def rebuild_optimizer(
             id="skip.same_optimizer",
         )
     return rebuilt
+
+
+def _page_planned_state(optimizer: Any) -> None:
+    """Make a plan's optimizer page, which bitsandbytes does not for tensors on a CPU: the state of large tensors is on
+    `meta`, as it takes nothing of the device's allocator."""
+
+    def make_state(parameter: Tensor, dtype: torch.dtype = torch.float32) -> Any:
+        device = parameter.device if parameter.numel() < PAGED_FROM else torch.device("meta")
+        made: Any = torch.zeros_like(parameter, dtype=dtype, device=device)
+        made.is_paged = parameter.numel() >= PAGED_FROM  # so that it may be on another device than the parameter
+        return made
+
+    optimizer.get_state_buffer = make_state
+    optimizer.prefetch_state = lambda _parameter: None
 
 
 def _get_kept_settings(optimizer: Optimizer) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from perfkit.core.spec import BASELINE
 from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, UPDATED_TOGETHER, Conflict
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import FUSED_UPDATE, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.precision.bf16_updates import UPDATES
 from perfkit.workloads.workload import cast_model
@@ -70,6 +70,9 @@ class Bf16(Technique):
 
     def compiles(self) -> bool:
         return self.update == "stochastic"
+
+    def plannable(self) -> PlanSupport:
+        return FUSED_UPDATE if self.compiles() else super().plannable()
 
     def computes_in(self, dtype: str) -> str:
         return "bf16"
