@@ -20,6 +20,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.core.allocations import UNKNOWN
+from perfkit.core.errors import UnavailableError
 from perfkit.core.record import InitialBlock
 from perfkit.instruments.memory.profiler_events import (
     ForwardCall,
@@ -251,6 +252,7 @@ class _OpWatcher(TorchDispatchMode):
         for storage in freed:
             if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
                 storage.resize_(0)
+        _refuse_sparse(schema.name, result)
         scratch = self._alone.scratch(func, args, kwargs, result)
         self._memory.call(schema.name, schema.is_mutable, call.given, list_results(result), scratch)
         self._observe(func, args, result)
@@ -278,6 +280,15 @@ def _disable_storage_caching() -> Iterator[None]:
 
     with patch.object(FakeTensorMode, "_cache_key", key):
         yield
+
+
+def _refuse_sparse(op: str, result: Any) -> None:
+    """Refuse sparse results: a fake one holds none of its parts, and only values tell how many rows are equal."""
+    if isinstance(result, FakeTensor) and result.layout is torch.sparse_coo:
+        raise UnavailableError(
+            f"{op} makes a sparse tensor, whose size depends on values that a plan does not have: measure it with "
+            "perfkit bench"
+        )
 
 
 def _format_line(frame: FrameType) -> str:
