@@ -145,6 +145,7 @@ RUNS = {
     "plan.value_read": "The step reads values, which a plan does not have.",
     "plan.unmodeled_settings": "The environment has settings that the plan does not model.",
     "plan.no_step_time": "The step time is unknown.",
+    "plan.host_memory": "Offloading needs pinned memory on the host.",
     "plan.mixed_lengths": "A step is the mean over sequences of several lengths, memory that of the longest.",
 }
 

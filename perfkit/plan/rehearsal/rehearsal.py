@@ -212,7 +212,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
     return RehearsedStep(
         allocations=allocations,
         untried=tuple(sorted(alone.untried)),
-        assumptions=(*remarks, *values.assumptions()),
+        assumptions=(*remarks, *values.assumptions(), *host.list_notes()),
         issued=tuple(ops.issued),
         groups=groups.ranks,
         setup=tuple(setup),

@@ -1,17 +1,23 @@
 """A host store without contents: fake tensors have no bytes to copy."""
 
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import torch
 
+from perfkit.core.note import Note, make_note
+from perfkit.core.units import format_bytes
 from perfkit.techniques.activations.paging import HostStore
 
 
-class FakeHostPage(NamedTuple):
+@dataclass(frozen=True)
+class FakeHostPage:
     """Simulated bytes on the host, identified by `number`."""
 
     number: int
@@ -24,6 +30,21 @@ class FakeHost:
     def __init__(self) -> None:
         self.told: Callable[[FakeHostPage, bool], None] = lambda _page, _out: None
         self._numbers = count()
+        self._kept: Counter[int] = Counter()  # pages by the size of their block
+        self._most: Counter[int] = Counter()
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Pinned memory that the pages take: torch rounds a block up to a power of two, and keeps it for other pages
+        of its size (CachingHostAllocatorImpl, ATen/core/CachingHostAllocator.h)."""
+        return sum(size * number for size, number in self._most.items())
+
+    def list_notes(self) -> tuple[Note, ...]:
+        """A note on the memory that the host needs, if any."""
+        if not self.pinned_bytes:
+            return ()
+        text = f"{format_bytes(self.pinned_bytes)} of pinned host memory per rank hold what is offloaded"
+        return (make_note("plan.host_memory", text, bytes=self.pinned_bytes),)
 
     @contextmanager
     def skip_copies(self) -> Iterator[None]:
@@ -31,13 +52,21 @@ class FakeHost:
 
         def put(_: HostStore, data: torch.Tensor) -> FakeHostPage:
             page = FakeHostPage(next(self._numbers), data.numel())
-            self.told(page, True)
+            self._keep(page)
+            self.told(FakeHostPage(page.number, page.nbytes), True)
             return page
 
         def get(_: HostStore, page: FakeHostPage, into: torch.UntypedStorage) -> None:
             into.resize_(page.nbytes)
-            self.told(page, False)
+            self.told(FakeHostPage(page.number, page.nbytes), False)
 
         instead: dict[str, Any] = {"__init__": lambda *_: None, "put": put, "get": get, "close": lambda _: None}
         with patch.multiple(HostStore, **instead):
             yield
+
+    def _keep(self, page: FakeHostPage) -> None:
+        """Count a page until nothing refers to it."""
+        size = 1 << max(page.nbytes - 1, 0).bit_length()
+        self._kept[size] += 1
+        self._most[size] = max(self._most[size], self._kept[size])
+        weakref.finalize(page, self._kept.subtract, {size: 1})

@@ -315,6 +315,15 @@ def test_state_on_the_host_comes_back_for_its_update() -> None:
     assert {each.phase for each in copies} == {"optimizer"}
 
 
+def test_offloaded_state_takes_pinned_memory_in_blocks_of_powers_of_two() -> None:
+    """Two moments of each parameter of 4096 bytes or more, and blocks of those that are written anew."""
+    (note,) = (each for each in on_gpu("offload:what=optimizer").assumptions if each.id == "plan.host_memory")
+    large = [p.nbytes for p in load_workload(GPT, device="cpu").build_model().parameters() if p.nbytes >= 4096]
+    blocks = sum(2 * 2 ** (size - 1).bit_length() for size in large)
+    assert blocks <= note.figures["bytes"] <= blocks + 4 * 2 ** (max(large) - 1).bit_length()
+    assert not [each for each in on_gpu("baseline").assumptions if each.id == "plan.host_memory"]
+
+
 @pytest.mark.slow
 def test_fp8_products_are_computed_in_fp8_on_a_gpu_that_has_it() -> None:
     pytest.importorskip("torchao")
