@@ -114,12 +114,14 @@ def get_units(device_name: str) -> int | None:
 def resolve_entry(text: str) -> CatalogEntry:
     """The entry a user means: an id such as `h100-sxm`, a full name, or a model and its memory such as `h100-80g`.
 
+    An id may lack its hyphens (`rtx4090`).
+
     Among the forms of a model with that memory (`h100-sxm`, `h100-pcie`), it is the one with the most units. A card
     with several memory sizes gets the named one. A `UsageError` names the nearest ids.
     """
     name = text.strip().lower()
     by_id = {entry.id: entry for entry in load_catalog().devices}
-    entry = by_id.get(name) or find_entry(text) or _find_model(name)
+    entry = by_id.get(name) or find_entry(text) or _find_model(name) or _find_joined(name)
     if entry is None:
         shared = {entry.id for entry in find_candidates(text)}
         raise make_unknown_name_error("device", name, shared or by_id)
@@ -145,6 +147,11 @@ def _find_model(name: str) -> CatalogEntry | None:
         return None
     most = max(alike, key=lambda entry: entry.derivation.units)
     return most if memory is None else msgspec.structs.replace(most, memory_gb=memory)
+
+
+def _find_joined(name: str) -> CatalogEntry | None:
+    """The entry whose id is written without hyphens, such as `rtx4090`."""
+    return next((entry for entry in load_catalog().devices if entry.id.replace("-", "") == name), None)
 
 
 @cache

@@ -347,6 +347,15 @@ def test_a_device_can_be_named_by_its_short_id_or_in_full() -> None:
     assert resolve_entry("NVIDIA H100 PCIe").id == "h100-pcie"
 
 
+@pytest.mark.parametrize("name", ["rtx4090", "RTX5070Ti", "h100sxm"])
+def test_an_id_may_lack_its_hyphens(name: str) -> None:
+    assert resolve_entry(name).id.replace("-", "") == name.lower()
+
+
+def test_no_two_ids_are_one_without_hyphens() -> None:
+    assert len({entry.id.replace("-", "") for entry in ENTRIES}) == len(ENTRIES)
+
+
 def test_a_wrong_id_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"'h100-sxn'.*'h100-sxm'"):
         resolve_entry("h100-sxn")
