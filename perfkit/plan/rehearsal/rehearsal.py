@@ -194,8 +194,9 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
         owned = find_owners(trained)
         ops = StepOps(
-            None if gpu is None else read_fp32_settings(acts_on)
-        )  # as the program and its techniques have set it
+            None if gpu is None else read_fp32_settings(acts_on),  # as the program and its techniques have set it
+            turns_images=gpu is not None and gpu.vendor == "NVIDIA",
+        )
         host.told = ops.record_copy
         with (
             mark_modules(trained),

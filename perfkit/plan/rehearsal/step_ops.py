@@ -18,6 +18,7 @@ from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
+from perfkit.plan.rehearsal.layout_copies import make_layout_copy
 from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove
 from perfkit.plan.target.fake_host import FakeHostPage
@@ -30,10 +31,14 @@ _PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
 
 
 class StepOp(NamedTuple):
-    """A call of an op with work: no view, no allocation."""
+    """A call of an op with work: no view, no allocation.
+
+    `within`: kernels that a library may run within the call before, at its own choice; they cost the host nothing.
+    """
 
     work: Work
     phase: str
+    within: bool = False
 
 
 class StepCollective(NamedTuple):
@@ -76,14 +81,16 @@ Issued = StepOp | StepCollective | StepPage | StepCopy
 class StepOps(CostingMode):
     """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
 
-    `fp32` are the GPU's settings for fp32 products; None if computed in fp32.
+    `fp32` are the GPU's settings for fp32 products; None if computed in fp32. `turns_images`: its library of
+    convolutions turns 16-bit images channels-last.
 
     An op without a formula is assumed to read its operands and write its results once. If data decide an op's work
     (rows per expert, sequence lengths), the maximum is used.
     """
 
-    def __init__(self, fp32: Fp32Settings | None = None) -> None:
+    def __init__(self, fp32: Fp32Settings | None = None, *, turns_images: bool = False) -> None:
         super().__init__()
+        self._turns_images = turns_images
         self.issued: list[Issued] = []
         self._fp32 = fp32
         self._marks: list[str] = []
@@ -115,6 +122,8 @@ class StepOps(CostingMode):
                     summed=exchange.message.kind is CollectiveType.ALL_REDUCE and _is_summed(args),
                 )
             )
+        elif self._turns_images and (copy := make_layout_copy(func, args, result)) is not None:
+            self.issued.append(StepOp(copy, self._get_phase(), within=True))
         return result
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:

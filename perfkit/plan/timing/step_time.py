@@ -62,12 +62,13 @@ def predict_step_time(
     hides, and the disk. `links` are those between ranks, `disk` is what tensors are offloaded to, `host_link` that of a
     GPU to its host, None where they are not known: then neither is a step that exchanges, offloads or copies anything.
     Its bounds are as far apart as whole programs were off, or as those of its calls where these lie closer, as they do
-    where but one program was measured.
+    where but one program was measured. At the low end, libraries run no kernels of their own choice.
     """
     known: dict[Issued, tuple[Interval, Interval]] = {}
     for each in dict.fromkeys(issued):
         if isinstance(each, StepOp):
-            seconds, host = _time_op(each, efficiencies), efficiencies.host_s(each.work)
+            seconds = _time_op(each, efficiencies)
+            host = _NOTHING if each.within else efficiencies.host_s(each.work)
         elif isinstance(each, StepCollective):
             seconds, host = _time_collective(each, links), efficiencies.host_s(_CALL)
         elif isinstance(each, StepCopy):
@@ -89,6 +90,7 @@ def predict_step_time(
         takes = [
             _IssuedTime(each, seconds.value * off if isinstance(each, StepOp) else at(seconds), at(host))
             for each, (seconds, host) in ((each, known[each]) for each in issued)
+            if bound != "low" or not (isinstance(each, StepOp) and each.within)
         ]
         if is_cpu(kind):
             return _add_up_parts(takes)

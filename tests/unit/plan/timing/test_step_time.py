@@ -49,6 +49,14 @@ def test_a_busy_device_takes_what_its_ops_take() -> None:
     assert found.dominant == "GEMM"
 
 
+def test_kernels_of_a_librarys_own_choice_are_not_in_the_least_time_and_cost_the_host_nothing() -> None:
+    within = StepOp(Work("copy", "fp32", 4.0, 0.0, matrix=True), "forward", within=True)
+    found, without = takes([op(3), within, op(3)], host=0.5), takes([op(3), op(3)], host=0.5)
+    assert found.parts == {**without.parts, "copy": 4}
+    assert found.total.low == without.total.low
+    assert found.total.high == without.total.high + 2 * 4
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("product", [UNALIGNED, SMALL])
 def test_kinds_of_products_are_one_part(kind: str, product: str) -> None:
