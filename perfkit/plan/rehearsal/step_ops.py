@@ -18,6 +18,7 @@ from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
+from perfkit.plan.rehearsal.convolution_columns import make_columns
 from perfkit.plan.rehearsal.layout_copies import make_layout_copy
 from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove
@@ -82,14 +83,15 @@ class StepOps(CostingMode):
     """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
 
     `fp32` are the GPU's settings for fp32 products; None if computed in fp32. `turns_images`: its library of
-    convolutions turns 16-bit images channels-last.
+    convolutions turns 16-bit images channels-last. `on_cpu`: convolutions take the paths of this CPU.
 
     An op without a formula is assumed to read its operands and write its results once. If data decide an op's work
     (rows per expert, sequence lengths), the maximum is used.
     """
 
-    def __init__(self, fp32: Fp32Settings | None = None, *, turns_images: bool = False) -> None:
+    def __init__(self, fp32: Fp32Settings | None = None, *, turns_images: bool = False, on_cpu: bool = False) -> None:
         super().__init__()
+        self._on_cpu = on_cpu
         self._turns_images = turns_images
         self.issued: list[Issued] = []
         self._fp32 = fp32
@@ -122,9 +124,16 @@ class StepOps(CostingMode):
                     summed=exchange.message.kind is CollectiveType.ALL_REDUCE and _is_summed(args),
                 )
             )
-        elif self._turns_images and (copy := make_layout_copy(func, args, result)) is not None:
-            self.issued.append(StepOp(copy, self._get_phase(), within=True))
+        elif result is not NotImplemented:
+            self._record_convolution(func, args, result)
         return result
+
+    def _record_convolution(self, func: Any, args: Sequence[Any], result: Any) -> None:
+        """Record what a convolution does besides its products."""
+        if self._turns_images and (copy := make_layout_copy(func, args, result)) is not None:
+            self.issued.append(StepOp(copy, self._get_phase(), within=True))
+        if self._on_cpu and (columns := make_columns(func, args, result)) is not None:
+            self.issued.append(StepOp(columns, self._get_phase()))
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
         """Record a call, if it has work.
