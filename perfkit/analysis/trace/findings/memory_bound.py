@@ -43,7 +43,9 @@ _FLOATS = frozenset(("fp64", "fp32", "fp16", "bf16"))
 
 def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
     """An update in many ops reads and writes the state once for each of them."""
-    rows = [row for row in view.select_ops() if row.phase == _OPTIMIZER or row.name.startswith("aten::_foreach_")]
+    ops = view.select_ops()
+    rows = [row for row in ops if row.phase == _OPTIMIZER]
+    rows = rows or [row for row in ops if row.name.startswith("aten::_foreach_")]  # no phases are marked
     classes = (OpClass.OPTIMIZER, OpClass.POINTWISE, OpClass.COPY)
     rows = [row for row in rows if classify_op(row.name) in classes and not _is_clipping(row)]
     took = sum_seconds(rows)

@@ -4,6 +4,10 @@ import pytest
 
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant, StepTime
 from perfkit.plan.advise.estimates import compute_planned_saving, estimate_largest_batch
+from perfkit.plan.rehearsal.step_ops import StepOp
+from perfkit.plan.target.work import Work
+from perfkit.plan.timing.step_time import predict_step_time
+from tests.fixtures.plan_seconds import OneFlopASecond
 
 
 def planned(peak: int, *beyond: tuple[int, int, int], **categories: int) -> PlannedVariant:
@@ -40,3 +44,23 @@ def test_a_step_of_more_samples_is_compared_by_the_share_of_as_many() -> None:
     saved = compute_planned_saving(takes(10, 10, 10), takes(16, 16, 16), ratio=2)
     assert saved is not None
     assert saved.value == pytest.approx(2)
+
+
+@pytest.mark.parametrize("host", [0.01, 5.0])
+def test_a_planned_fused_update_saves_no_more_than_the_update_takes(host: float) -> None:
+    """Whether the device or the host bounds the step."""
+
+    def step(update: list[float]) -> StepTime:
+        passes = [StepOp(Work("GEMM", "fp32", 3.0, 0.0, matrix=True), "forward")] * 4
+        calls = [StepOp(Work("optimizer", "fp32", seconds, 0.0, matrix=True), "optimizer") for seconds in update]
+        found = predict_step_time([*passes, *calls], "cuda", OneFlopASecond(host=host, launch=0.5, gap=0.1))
+        assert isinstance(found, StepTime)
+        return found
+
+    separate, fused, without = step([1.0] * 7), step([1.0]), step([])
+    saving = compute_planned_saving(separate, fused)
+    most = compute_planned_saving(separate, without)
+    assert saving is not None
+    assert most is not None
+    assert 0 < saving.value < most.value
+    assert saving.high < most.high

@@ -126,6 +126,20 @@ def test_frozen_weights_have_no_gradients_and_no_update() -> None:
     assert parts(addressed("lora", step).most) == {"aten::mm": 0.5, "aten::_foreach_mul_": 0.0}
 
 
+def test_a_fused_update_saves_no_more_than_the_update_takes() -> None:
+    """Norms and averages of weights outside the optimizer are no part of it."""
+    step = view(
+        mm(),
+        row("aten::_foreach_addcdiv_", 0.1, phase="optimizer", bytes=4e9),
+        row("aten::_foreach_mul_", 0.2, phase="optimizer", bytes=8e9),
+        row("aten::_foreach_lerp_", 0.3, phase="forward", bytes=12e9),
+    )
+    most = addressed("optim:use=fused", step).most
+    assert {takes.row.name for takes in most.takes} == {"aten::_foreach_addcdiv_", "aten::_foreach_mul_"}
+    saved = sum(takes.row.seconds * (1 - takes.part) for takes in most.takes)
+    assert 0 < saved <= 0.3
+
+
 def test_an_update_takes_as_long_as_its_bytes_at_the_rate_of_the_recorded_one() -> None:
     """`addcdiv` moves four tensors as large as the parameters, here of 1 GB each: SGD moves three, and all moved 16."""
     step = view(
