@@ -62,16 +62,6 @@ def compile_without_kernels() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def keep_compiled_code() -> Iterator[None]:
-    """Run what an equal step compiled before, inside this context.
-
-    Its guards compare dispatch keys, which were read outside the plan's modes.
-    """
-    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-        yield
-
-
 def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A compiler's fake tensors are its own, and none of the step's."""
 

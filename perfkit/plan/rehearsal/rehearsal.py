@@ -24,7 +24,7 @@ from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.rank.train_step import train_step
 from perfkit.plan.rehearsal.batches import Batches, make_batches
-from perfkit.plan.rehearsal.compiled_code import compile_without_kernels, keep_compiled_code
+from perfkit.plan.rehearsal.compiled_code import compile_without_kernels
 from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
@@ -203,7 +203,6 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             mark_modules(trained),
             watch_gradients(trained, memory.now) as gradients,
             watch_pages(ops.record_page),
-            keep_compiled_code() if compiled else nullcontext(),
             ops,
         ):
             step(1)
