@@ -80,7 +80,9 @@ class PlanSupport(NamedTuple):
 
 
 _COMPILED = "compiled as for a CPU, without its kernels; a GPU's fusions may leave other temporaries"
-FUSED_UPDATE = PlanSupport(reason="memory planned for the compiled update, time for its ops one by one, an upper bound")
+FUSED_UPDATE = PlanSupport(
+    reason="memory planned for the update as it runs, time for its ops one by one, an upper bound"
+)
 
 
 class Technique(Struct):
