@@ -12,7 +12,7 @@ from perfkit.plan.plan_rental import RentalRequest, make_shared_planner, plan_re
 from perfkit.plan.plan_workload import plan_request
 from perfkit.plan.rental.gpu_names import resolve_gpus
 from perfkit.plan.rental.prices import Prices, load_prices
-from perfkit.plan.target.target import make_gpu_target, parse_target
+from perfkit.plan.target.target import Target, make_gpu_target, parse_target
 from perfkit.plan.variants.mixed_lengths import mix_lengths
 from perfkit.store.request import BenchRequest
 
@@ -71,18 +71,21 @@ def plan_gpus(
     """
     shared = make_shared_planner()
     plan = mix_lengths(lengths, shared) if lengths else shared
-    links = {"ranks_per_node": question.ranks_per_node, "network_bytes_per_s": question.network_bytes_per_s}
+
+    def connect(target: Target) -> Target:
+        return target._replace(ranks_per_node=question.ranks_per_node, network_bytes_per_s=question.network_bytes_per_s)
+
     if question.compares:
         if question.counts and request.sizes:
             raise UsageError("the number of GPUs is that of ranks; omit world_size", id="usage.conflict")
         if request.scaling != "weak":
             raise UsageError("GPUs are compared with the batch of each; omit scaling", id="usage.conflict")
-        targets = tuple(make_gpu_target(entry, question.memory)._replace(**links) for entry in question.gpus)
+        targets = tuple(connect(make_gpu_target(entry, question.memory)) for entry in question.gpus)
         counts = question.counts or request.sizes or (1,)
         rental = RentalRequest(targets, counts, question.prices, question.run_units)
         return plan_rental(request, rental, command, progress, plan)
     one = make_gpu_target(question.gpus[0], question.memory) if question.gpus else parse_target(None, question.memory)
-    target = one._replace(**links)
+    target = connect(one)
     return plan_request(
         resolve_request(request, target.kind),
         target,

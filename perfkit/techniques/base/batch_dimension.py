@@ -1,6 +1,6 @@
 """Tells whether the first dimension of a batch is time and not samples, where layers of torch say so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,7 +33,7 @@ def has_time_first(state: TrainState) -> bool:
 
 
 @contextmanager
-def _watch_inputs(layers: list[nn.Module]) -> Iterator[list[torch.Size]]:
+def _watch_inputs(layers: Sequence[nn.Module]) -> Iterator[list[torch.Size]]:
     """Collects the shapes of the layers' first inputs."""
     shapes: list[torch.Size] = []
 
