@@ -92,7 +92,7 @@ class LoopWatcher:
         """Write the results; `error` is what ended the loop, None for a normal end. With `elsewhere`, a missing loop is
         not reported."""
         session = self.session
-        if error is None:
+        if error is None or isinstance(error, SystemExit):
             session.loop.settle()
         unfinished = (self._unfinished or self._program is not None) and session.watch is None
         self._close_program()
@@ -194,6 +194,8 @@ class LoopWatcher:
             return
         if self._program is None or not (recording.instrumented_s or session.watch):
             self._close_program()
+            if not session.loop.by_hand:
+                session.steps -= session.loop.finder.surplus
             self._began = session.steps
             recording.reset_recording(session.look())
             self._program = self._run_passes(recording)

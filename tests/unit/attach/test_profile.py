@@ -221,6 +221,26 @@ def test_a_program_that_exits(code: Any, status: RunStatus, tmp_path: Path) -> N
     assert record(tmp_path / "run").status == status
 
 
+def test_steps_of_a_critic_and_a_generator_are_those_of_the_generator(tmp_path: Path) -> None:
+    """Before the generator is known the critic's updates are taken for steps; and the last step ends with an exit."""
+    critic, generator = nn.Linear(4, 1), nn.Linear(2, 4)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in (critic, generator)]
+
+    def play() -> None:
+        for _ in range(7):
+            for optimizer in (optimizers[0], optimizers[0], optimizers[1]):
+                optimizer.zero_grad()
+                critic(generator(torch.ones(8, 2))).sum().backward()
+                optimizer.step()
+        sys.exit(3)
+
+    with pytest.raises(SystemExit), short(tmp_path / "run"):
+        play()
+    loop = record(tmp_path / "run").attached_loop
+    assert loop is not None
+    assert loop.steps_seen == 7
+
+
 def test_an_interruption(tmp_path: Path) -> None:
     def interrupt(step: int) -> None:
         if step == 3:

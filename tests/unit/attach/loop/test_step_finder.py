@@ -45,6 +45,29 @@ def test_critics_and_a_generator_begun_anywhere(begun: int) -> None:
     assert found[settled:] == "".join("|" if each == "g" else "." for each in order[settled:])
 
 
+@pytest.mark.parametrize(
+    ("order", "steps"),
+    [
+        ("a" * 12, 12),
+        ("dg" * 14, 14),
+        ("gd" * 14, 14),
+        ("dddg" * 45, 45),
+        ("cccccg" * 9, 9),
+        ("abcde" * 8, 8),
+        ("a" * 30 + "b" * 50, 80),
+        ("a" * 20 + "ab" * 12, 32),  # trained alone before
+    ],
+)
+def test_updates_that_were_taken_for_steps_are_subtracted(order: str, steps: int) -> None:
+    finder = StepFinder()
+    found = known = 0
+    for each in order:
+        if finder.is_step_end(ord(each)):
+            found += 1 - (finder.surplus if finder.searches > known else 0)
+            known = finder.searches
+    assert found == steps
+
+
 def test_an_optimizer_in_the_place_of_another_goes_on_with_its_steps() -> None:
     finder = StepFinder()
     assert [finder.is_step_end(each) for each in (4, 4, 4)] == [True] * 3
