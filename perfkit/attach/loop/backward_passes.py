@@ -48,7 +48,7 @@ class BackwardPasses:
         """Find the tensors with gradients, once: the search covers all of memory."""
         if not self._looked:
             self._looked = True
-            self._holders = [weakref.ref(tensor) for tensor in _find_gradient_holders()]
+            self._holders = [weakref.ref(tensor) for tensor in find_gradient_holders()]
 
     @property
     def holders(self) -> tuple[torch.Tensor, ...]:
@@ -62,7 +62,8 @@ class BackwardPasses:
         self._holders = []
 
 
-def _find_gradient_holders() -> list[torch.Tensor]:
+def find_gradient_holders() -> list[torch.Tensor]:
+    """All trained tensors of the process that have a gradient."""
     with torch._C.DisableTorchFunctionSubclass():  # subclasses may answer in their own way
         tensors: list[torch.Tensor] = find_instances(torch.Tensor)
         return [tensor for tensor in tensors if tensor.is_leaf and tensor.requires_grad and tensor.grad is not None]

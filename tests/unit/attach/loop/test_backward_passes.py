@@ -1,14 +1,20 @@
 """When backward passes are steps, of loops that clear gradients and of those that do not."""
 
-import gc
-
+import pytest
 import torch
 from torch import nn
 
-from perfkit.attach.loop.backward_passes import BackwardPasses
+from perfkit.attach.loop.backward_passes import BackwardPasses, find_gradient_holders
 from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop.model_discovery import find_roots
 from perfkit.attach.loop.step_finder import StepFinder
+
+
+@pytest.fixture(autouse=True)
+def _no_other_gradients() -> None:
+    """Models that other tests have left in memory have gradients that nobody clears."""
+    for tensor in find_gradient_holders():
+        tensor.grad = None
 
 
 def follow(passes: BackwardPasses, count: int, clear: int | None = 1) -> nn.Module:
@@ -24,7 +30,6 @@ def follow(passes: BackwardPasses, count: int, clear: int | None = 1) -> nn.Modu
 
 
 def test_cleared_before_every_pass() -> None:
-    gc.collect()
     passes = BackwardPasses()
     follow(passes, 11)
     assert not passes.steps
@@ -54,7 +59,6 @@ def test_without_gradients_that_are_kept_each_is_a_step() -> None:
 def test_what_holds_gradients_is_not_kept() -> None:
     passes = BackwardPasses()
     follow(passes, 12)
-    gc.collect()
     assert find_roots(passes.holders) == ()
 
 
