@@ -19,13 +19,15 @@ from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.analysis.model.trace import TraceFileInfo
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep
+from perfkit.core.note import Note
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 
 Scaled = TypeVar("Scaled", bound=Struct)
 
-# What is of the recording or of the device, not of a step: thresholds, offsets, places in the trace.
-_KEPT_TYPES = (StepTimeline, StageActions, MemoryAccount, DeviceCeilings, DeviceClockSkew, TraceFileInfo)
+# What is of the recording or of the device, not of a step: thresholds, offsets, places in the trace, and notes, whose
+# figures are those of their sentences.
+_KEPT_TYPES = (Note, StepTimeline, StageActions, MemoryAccount, DeviceCeilings, DeviceClockSkew, TraceFileInfo)
 _KEPT_FIELDS = {"short_below_s", "clock_offset_s", "start_s", "begin_s", "longest_start_s"}
 _SECONDS_BY_KEY = {"by_finding", "together_path", "critical_path", "step_path", "figures"}
 

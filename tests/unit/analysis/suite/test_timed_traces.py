@@ -10,6 +10,7 @@ from perfkit.analysis.model.replay import FindingGains, TouchedTime
 from perfkit.analysis.model.step import FLOPS, TIME
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.timed_traces import apply_timed_clock
+from perfkit.core.note import make_note
 from tests.fixtures import sample_trace_analysis as sample
 
 
@@ -55,6 +56,12 @@ def test_timelines_and_ceilings_stay(traced: PassResults) -> None:
     changed = apply_timed_clock(traced, timed(1e-3))
     assert [trace.timelines for trace in changed.traces] == [trace.timelines for trace in traced.traces]
     assert [trace.ceilings for trace in changed.traces] == [trace.ceilings for trace in traced.traces]
+
+
+def test_figures_of_notes_are_those_of_their_sentences(traced: PassResults) -> None:
+    note = make_note("reading.damaged", "of 3.5 ms 12.5 % are not explained", total_s=0.0035, share=0.125)
+    noted = PassResults(traces=tuple(msgspec.structs.replace(each, notes=(note,)) for each in traced.traces))
+    assert [trace.notes for trace in apply_timed_clock(noted, timed(1e-3)).traces] == [(note,)] * len(noted.traces)
 
 
 def test_the_longest_rank_takes_a_timed_step_and_the_others_keep_their_distance(traced: PassResults) -> None:
