@@ -62,7 +62,7 @@ def test_what_cannot_act_is_not_known_with_the_reason() -> None:
     assert "TF32" in tf32["reason"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_planned_otherwise_than_it_runs_is_said_once() -> None:
     ended = CliRunner().invoke(commands, [*SMALL, "-t", "compile,amp+compile", "--no-report"])
     said = " ".join(ended.stdout.split())  # lines are broken where the terminal ends
