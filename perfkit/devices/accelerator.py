@@ -148,6 +148,7 @@ MPS = Accelerator(kind="mps", type="mps", name="MPS", has_generator=True)
 CPU = Accelerator(kind="cpu", type="cpu", name="CPU")
 
 ACCELERATORS = (ROCM, CUDA, XPU, NPU, MPS, CPU)
+_GPUS = (ROCM, CUDA, XPU, MPS)
 UNNAMED_GPU = "gpu"  # of a trace that tells neither its maker nor its runtime
 VISIBILITY = tuple(dict.fromkeys(name for row in ACCELERATORS for name in row.visibility))
 _BY_WORD = {row.kind: row for row in ACCELERATORS} | {"hip": ROCM}
@@ -171,6 +172,11 @@ def is_cpu(device: "torch.device | str") -> bool:
 def is_cuda(device: "torch.device | str") -> bool:
     """True if `torch.cuda` serves the device: an NVIDIA GPU, or an AMD GPU through HIP."""
     return get_accelerator(device).type == CUDA.type
+
+
+def is_gpu(device: "torch.device | str") -> bool:
+    """True for GPUs of any maker; False for a CPU, an NPU and words that name none of them."""
+    return get_accelerator(device) in _GPUS or _get_word(device) == UNNAMED_GPU
 
 
 def is_nvidia(device: "torch.device") -> bool:

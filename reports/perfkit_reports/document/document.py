@@ -17,7 +17,8 @@ class Document:
     """The content of a report: `sections` in reading order, `data` with all raw rows.
 
     `kind` is the kind of subject (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below
-    it, `verdict` the result in a word, `warnings` the caveats. `raw` are structs written as JSON files; a page embeds
+    it, `verdict` the result in a word, `badges` small figures beside the eyebrow, `first` the blocks between lead and
+    tiles (a bar of time, fixes), `warnings` the caveats. `raw` are structs written as JSON files; a page embeds
     the one named `saves`. `suites` are verdicts of a check. `chosen` returns the facts of everything selectable; only
     pages call it.
     """
@@ -31,6 +32,8 @@ class Document:
     eyebrow: tuple[str, ...] = ()
     lead: tuple[str, ...] = ()
     verdict: Cell | None = None
+    badges: tuple[Tile, ...] = ()
+    first: tuple[Block, ...] = ()
     tiles: tuple[Tile, ...] = ()
     summary: tuple[Block, ...] = ()
     warnings: tuple[Note, ...] = ()
@@ -42,5 +45,5 @@ class Document:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """Blocks of the summary and of all sections, in reading order."""
-        return (*self.summary, *(block for section in self.sections for block in section.blocks))
+        """Blocks of the first screen, of the summary and of all sections, in reading order."""
+        return (*self.first, *self.summary, *(block for section in self.sections for block in section.blocks))

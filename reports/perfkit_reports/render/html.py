@@ -11,7 +11,6 @@ from markupsafe import Markup
 from perfkit.analysis.model.timeline import COLLECTIVES, PYTHON, STREAM, StepTimeline
 from perfkit.analysis.timeline.column_packing import unpack_column
 from perfkit_reports import findings
-from perfkit_reports.charts import time_bars
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Flame, Table, Timeline, walk_blocks
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
@@ -21,6 +20,7 @@ from perfkit_reports.document.tables import Column, drop_empty_columns
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import shorten_kernel
 from perfkit_reports.palette import LESS, MORE
+from perfkit_reports.render.bar_sheet import BarSheet, build_bar_sheet
 from perfkit_reports.render.flame_sheet import build_flame_legend, build_flame_sheet
 from perfkit_reports.render.footnotes import Footnotes
 from perfkit_reports.render.markdown import format_finding
@@ -172,11 +172,14 @@ class _Sheet:
     def encode_chosen(document: Document) -> Markup:
         return embed_json(_encode_json(build_selection_sheet(document.chosen())))
 
-    def add_chart(self, block: Chart | Bars) -> Chart:
-        """Embed the figure of a chart or of bars, and return it as a chart."""
-        chart = time_bars.build_chart(block)
-        self._figures[chart.id] = chart.figure
-        return chart
+    def add_chart(self, block: Chart) -> Chart:
+        """Embed the figure of a chart, and return the chart."""
+        self._figures[block.id] = block.figure
+        return block
+
+    @staticmethod
+    def build_bars(block: Bars) -> BarSheet:
+        return build_bar_sheet(block)
 
     def add_flame(self, block: Flame) -> list[tuple[str, list[str]]]:
         """Embed the trees, and return (key, values) of the choices."""

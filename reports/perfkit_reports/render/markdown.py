@@ -25,6 +25,7 @@ from perfkit_reports.document.blocks import (
 )
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.fixes import Fixes
 from perfkit_reports.document.tables import drop_empty_columns
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import order_categories
@@ -57,10 +58,9 @@ def render_parts(document: Document, rows: int = _ROWS, lines: int | None = None
     """All parts after the headline: beginning, sections, footnotes; tables and lists are truncated."""
     page = _Page(rows, lines)
     beginning = [escape_markdown(line) for line in document.lead]
-    if document.tiles:
-        beginning.append(
-            "\n".join(f"- {escape_markdown(tile.title)}: {_format_cell(tile.cell)}" for tile in document.tiles)
-        )
+    if figures := (*document.tiles, *document.badges):
+        beginning.append("\n".join(f"- {escape_markdown(tile.title)}: {_format_cell(tile.cell)}" for tile in figures))
+    beginning += page.render_blocks(document.first, 2)
     beginning += page.render_blocks(document.summary, 2)
     if document.warnings:
         beginning += [format_heading(2, "Caveats"), _format_list(list_texts(document.warnings))]
@@ -100,6 +100,7 @@ class _Page:
             Group: self._render_group,
             Choice: self._render_choice,
             Narrow: self._skip_block,
+            Fixes: self._skip_block,
         }
         return draw[type(block)](block, level)
 
@@ -152,7 +153,7 @@ class _Page:
     def _render_timeline(self, timeline: Timeline, level: int) -> list[str]:
         return self._render_block(timeline.words, level)
 
-    def _skip_block(self, narrow: Narrow, level: int) -> list[str]:
+    def _skip_block(self, block: Narrow | Fixes, level: int) -> list[str]:
         return []
 
     def _render_bars(self, block: Bars, level: int) -> list[str]:

@@ -27,6 +27,7 @@ from perfkit_reports.document.blocks import (
 )
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.fixes import Fixes
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import build_legend
@@ -52,8 +53,9 @@ def render(document: Document, console: Console, *, report: Path | None = None, 
     console.print(SafeText.assemble(verdict_part, (document.headline, "bold")))
     for line in document.lead:
         console.print(SafeText(line))
-    for tile in document.tiles:
+    for tile in (*document.tiles, *document.badges):
         screen.print_fact(tile.title, tile.cell)
+    screen.print_blocks(document.first)
     screen.print_blocks(document.summary)
     for section in document.sections:
         if verbose and any(block.weight <= Weight.NORMAL for block in section.blocks):
@@ -93,6 +95,7 @@ class _Screen:
             Group: self._print_group,
             Choice: self._print_choice,
             Narrow: self._skip_block,
+            Fixes: self._skip_block,
         }
         draw[type(block)](block)
 
@@ -202,7 +205,7 @@ class _Screen:
     def _print_timeline(self, timeline: Timeline) -> None:
         self._print_block(timeline.words)
 
-    def _skip_block(self, narrow: Narrow) -> None:
+    def _skip_block(self, block: Narrow | Fixes) -> None:
         """Nothing to do: everything is shown."""
 
     def _print_bars(self, block: Bars) -> None:

@@ -9,11 +9,17 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
 from perfkit.core.record import MachineLoad, RunStatus
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import format_factor
 from perfkit_reports.subjects.suite.suite_cells import make_step_time_cell
-from perfkit_reports.subjects.trace.trace_headline import LARGE, format_part, list_parts
-from perfkit_reports.wording import format_plural, format_sentence
+from perfkit_reports.subjects.trace.limit import JOINED, LARGE, join_unplaced
+from perfkit_reports.wording import format_bounded, format_plural, format_sentence
 
+_WORDS = {
+    time_split.COMMUNICATION: "exposed communication",
+    time_split.COPIES: "exposed copies",
+    time_split.DATA: "waiting for data",
+}
 _PARTS = 2  # maximum number of parts named
 _SLOWED = 1.05
 _WAITS = 0.05  # share of time from which data wait is stated first
@@ -97,17 +103,27 @@ def _describe_parts(variant: Variant) -> str:
     loop = variant.loop
     share = 0.0 if loop is None else loop.data_wait_share or 0.0
     waiting = f"{units.format_percent(share, 0)} data wait" if share >= _WAITS else ""
-    split = variant.time_split if variant.trace is None else list_parts(variant.trace)
+    split = variant.time_split if variant.trace is None else join_unplaced(variant.trace.time_split)
     largest = sorted((part for part in split if not (waiting and part.category == time_split.DATA)), key=_get_sort_key)
     longest = f", most in {names}" if (names := _list_longest(variant)) else ""
     traced = ", ".join(
-        format_part(part, variant.time_split) + (longest if part.category.startswith("in ") else "")
+        _format_part(part, variant) + (longest if part.category == JOINED else "")
         for part in largest[:_PARTS]
         if part.share >= LARGE
     )
     if waiting and traced:
         return f", {waiting}; traced: {traced}"  # shares of timed and of traced steps do not add up
     return f": {waiting or traced}" if waiting or traced else ""
+
+
+def _format_part(part: TimeShare, variant: Variant) -> str:
+    """`at least 40 % exposed communication`; without a part for data, Python's includes the wait."""
+    word = _WORDS.get(part.category, part.category)
+    if word == time_split.PYTHON and not any(other.category == time_split.DATA for other in variant.time_split):
+        word = "Python, dispatch and waiting"
+    if part.category == JOINED:
+        word = "in ops" if variant.trace is not None and is_cpu(variant.trace.device) else "in kernels"
+    return f"{format_bounded(units.format_percent(part.share, 0), part.bound)} {word}"
 
 
 def _get_sort_key(part: TimeShare) -> float:

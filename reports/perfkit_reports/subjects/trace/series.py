@@ -94,10 +94,12 @@ def build_trace_bars(analysis: TraceAnalysis) -> list[Bar]:
         traces = [trace for trace in slowest if trace.label in chosen]
         when = chosen
     ordered = sorted(traces, key=lambda trace: not when.get(trace.label, "").startswith("before"))
-    return [
-        Bar(f"{when.get(trace.label, '')}{trace.label}, {units.format_seconds(trace.step_s)}", trace.time_split)
-        for trace in ordered
-    ]
+    return [build_trace_bar(trace, when.get(trace.label, "")) for trace in ordered]
+
+
+def build_trace_bar(trace: RankTrace, when: str = "") -> Bar:
+    """Build the bar of a trace's step, its name after `when` (`now: `)."""
+    return Bar(f"{when}{trace.label}, {units.format_seconds(trace.step_s)}", trace.time_split)
 
 
 def build_step_bars(trace: RankTrace) -> list[Bar]:

@@ -20,6 +20,7 @@ from perfkit_reports.subjects.trace.series import (
     build_plane,
     build_step_bars,
     build_stream_bars,
+    build_trace_bar,
     build_trace_bars,
     choose_focus_trace,
     list_detailed_traces,
@@ -50,6 +51,28 @@ _MEANING = {
     "the kernels of graphs.",
     time_split.IDLE_UNKNOWN: f"“{time_split.IDLE_UNKNOWN}”: unknown whether work was queued.",
 }
+
+
+def build_time_bar(analysis: TraceAnalysis) -> tuple[Bars, ...]:
+    """The parts of the step of the trace to look at first, below those of the trace it is compared with."""
+    trace, difference = choose_focus_trace(analysis), analysis.difference
+    if trace is None or not trace.time_split:
+        return ()
+    bars = [build_trace_bar(trace, "now: " if difference else "")]
+    if difference is not None and difference.before_trace.time_split:
+        bars.insert(0, build_trace_bar(difference.before_trace, "before: "))
+    unit = "step" if trace.steps else "trace"
+    return (
+        Bars(
+            id="time-bar",
+            title="",
+            bars=tuple(bars),
+            label=f"Time of the {unit}",
+            whole=f"of the {unit}",
+            to_scale=len(bars) > 1,
+            weight=Weight.BRIEF,
+        ),
+    )
 
 
 def build_time_section(analysis: TraceAnalysis) -> Section:

@@ -2,29 +2,23 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.core.record import Unknown
 from perfkit.core.texts.name_lists import list_first
 from perfkit.cost.formulas.attention_mask import UNMASKED
+from perfkit.devices.accelerator import is_cpu
 from perfkit_reports import cells
 from perfkit_reports.document.blocks import Tile
 from perfkit_reports.document.cells import Cell, make_unknown_cell
-from perfkit_reports.subjects.trace.improvements import (
-    compute_saving_s,
-    get_cpu_path_share,
-    get_saving_bound,
-    get_simulated_roofs_s,
-    has_roofs,
-    is_limited_by_cpu,
-)
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.subjects.trace.trace_sentences import (
     get_other_median_s,
     get_time_basis,
     name_critical_device,
+    name_device,
 )
 from perfkit_reports.wording import format_bounded
 
@@ -33,32 +27,47 @@ _MARKED_APART = 0.01  # of a step, from its mark on the CPU
 
 
 def build_tiles(analysis: TraceAnalysis) -> Iterator[Tile]:
-    """The most important first."""
+    """Step, idle time, MFU and peak memory; what is not known is shown as such."""
     trace = choose_focus_trace(analysis)
     if trace is None:
         return
     yield Tile("Step time" if trace.steps else "Trace length", _make_step_cell(trace))
-    yield Tile("Potential savings", _make_saving_cell(trace))
-    yield Tile("Coverage", _make_coverage_cell(trace))
+    yield _build_idle_tile(trace)
     yield Tile("MFU", _make_utilization_cell(trace))
-    overlap, launches = trace.overlap, trace.launches
-    if overlap.communication_s > 0:
-        hidden = 1 - overlap.exposed_communication_s / overlap.communication_s
-        whole = units.format_seconds(overlap.communication_s)
-        detail = f"of {whole}; {units.format_percent(hidden, 0)} overlapped with compute"
-        yield Tile("Exposed communication", Cell(units.format_seconds(overlap.exposed_communication_s), detail=detail))
-    if launches is not None and trace.step_s > 0:
-        detail = launches.note or "share waiting for the CPU unknown"
-        if launches.starved_s is not None:
-            starved = units.format_seconds(launches.starved_s)
-            detail = f"{units.format_seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
-        idle = format_bounded(units.format_percent(launches.idle_s / trace.step_s), launches.idle_bound)
-        yield Tile(f"{(name_critical_device(trace) or 'device').capitalize()} idle", Cell(idle, detail=detail))
-    if trace.memory is not None:
-        yield Tile("Peak memory", _make_peak_cell(trace.device_memory))
+    yield Tile("Peak memory", _make_peak_cell(trace))
 
 
-def _make_peak_cell(memory: MemoryAccount | None) -> Cell:
+def build_badges(analysis: TraceAnalysis) -> Iterator[Tile]:
+    trace = choose_focus_trace(analysis)
+    if trace is not None:
+        yield Tile("Coverage", _make_coverage_cell(trace))
+
+
+def _build_idle_tile(trace: RankTrace) -> Tile:
+    """Idle time of the device; on a CPU, which is never idle, the time outside ops."""
+    launches = trace.launches
+    if is_cpu(trace.device):
+        outside = next((part for part in trace.time_split if part.category == time_split.PYTHON), None)
+        if outside is None:
+            return Tile("Outside ops", make_unknown_cell("the trace contains no ops"))
+        detail = f"{units.format_seconds(outside.seconds)} {get_time_basis(trace)}: Python, dispatch and waiting"
+        return Tile("Outside ops", Cell(units.format_percent(outside.share), detail=detail))
+    title = f"{name_critical_device(trace) or name_device(trace)} idle"
+    title = f"{title[0].upper()}{title[1:]}"
+    if launches is None or trace.step_s <= 0:
+        return Tile(title, make_unknown_cell("no work of the device recorded"))
+    detail = launches.note or "share waiting for the CPU unknown"
+    if launches.starved_s is not None:
+        starved = units.format_seconds(launches.starved_s)
+        detail = f"{units.format_seconds(launches.idle_s)} {get_time_basis(trace)}, {starved} with nothing queued"
+    idle = format_bounded(units.format_percent(launches.idle_s / trace.step_s), launches.idle_bound)
+    return Tile(title, Cell(idle, detail=detail))
+
+
+def _make_peak_cell(trace: RankTrace) -> Cell:
+    memory = trace.device_memory
+    if trace.memory is None:
+        return make_unknown_cell("no allocations recorded: record with profile_memory=True")
     if memory is None:
         return make_unknown_cell("no allocations of the device recorded, only the CPU's")
     return Cell(units.format_bytes(memory.peak_bytes), detail=memory.source)
@@ -81,39 +90,6 @@ def _make_step_cell(trace: RankTrace) -> Cell:
     missing = f"; {len(trace.unrecorded_steps):,} steps not recorded" if trace.unrecorded_steps else ""
     detail = f"{count}{spread}{without}{missing}; {trace.step_basis}{marked}"
     return Cell(units.format_seconds(trace.step_s), detail=detail)
-
-
-def _make_saving_cell(trace: RankTrace) -> Cell:
-    if trace.missing_device_reason:
-        return make_unknown_cell("launched work was not recorded")
-    if trace.unknown_work_reason:
-        return make_unknown_cell("no work recognized")
-    together = trace.gains.together_s if trace.gains is not None else None
-    if not has_roofs(trace):
-        return _make_fixes_cell(trace, together) if together else make_unknown_cell("no ceilings known for the device")
-    saving = compute_saving_s(trace)
-    if saving is None:
-        return make_unknown_cell("no work with both a cost and a roof")
-    at_roofs = get_simulated_roofs_s(trace)
-    if at_roofs is None:
-        summed = format_bounded(units.format_seconds(saving), get_saving_bound(trace))
-        path = f", critical path {units.format_percent(get_cpu_path_share(trace), 0)} CPU"
-        limit = path if is_limited_by_cpu(trace) else ""
-        return Cell(summed, detail=f"{_format_share(saving, trace)}all kernels at their roofline{limit}")
-    if together is not None and together > at_roofs:
-        return _make_fixes_cell(trace, together)
-    detail = f"{_format_share(at_roofs, trace)}all kernels at their roofline, simulated"
-    return Cell(units.format_seconds(at_roofs), detail=detail)
-
-
-def _make_fixes_cell(trace: RankTrace, together_s: float) -> Cell:
-    detail = f"{_format_share(together_s, trace)}all fixes combined, simulated"
-    return Cell(units.format_seconds(together_s), detail=detail)
-
-
-def _format_share(part: float, trace: RankTrace) -> str:
-    whole = "step" if trace.steps else "trace"
-    return f"{units.format_percent(part / trace.step_s, 0)} of the {whole}, " if trace.step_s > 0 else ""
 
 
 def _make_coverage_cell(trace: RankTrace) -> Cell:

@@ -20,9 +20,10 @@ from perfkit_reports.subjects.trace import (
     trace_changes,
     trace_headline,
 )
+from perfkit_reports.subjects.trace.fixes import build_fixes
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 from perfkit_reports.subjects.trace.series import list_detailed_traces, list_memory_holders
-from perfkit_reports.subjects.trace.tiles import build_tiles
+from perfkit_reports.subjects.trace.tiles import build_badges, build_tiles
 from perfkit_reports.subjects.trace.trace_data import build_data
 from perfkit_reports.subjects.trace.trace_summary import summarize_analysis
 
@@ -68,6 +69,8 @@ def build_document(analysis: TraceAnalysis) -> Document:
         created_at=analysis.created_at,
         eyebrow=(analysis.title, analysis.created_at[:10]),
         lead=tuple(trace_headline.list_remarks(analysis)),
+        badges=tuple(build_badges(analysis)),
+        first=(*step.build_time_bar(analysis), build_fixes(analysis)),
         tiles=tuple(build_tiles(analysis)),
         warnings=(*analysis.warnings, *trace_changes.list_caveats(analysis)),
         sections=(first, *others),

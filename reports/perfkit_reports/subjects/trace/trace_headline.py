@@ -1,10 +1,8 @@
 """The headline of traces: the limit of the step, and the advice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from perfkit.analysis.difference.verdict import format_verdict
-from perfkit.analysis.model import time_split
-from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.advice import advise_on_ceilings
@@ -15,33 +13,17 @@ from perfkit.core.texts.name_lists import list_first
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
-from perfkit_reports.subjects.trace.improvements import (
-    Improvement,
-    get_cpu_path_share,
-    has_roofs,
-    is_limited_by_cpu,
-    list_improvements,
-)
+from perfkit_reports.subjects.trace.fixes import describe_advice
+from perfkit_reports.subjects.trace.limit import describe_limit
 from perfkit_reports.subjects.trace.series import choose_focus_trace
-from perfkit_reports.subjects.trace.trace_sentences import get_other_median_s, name_critical_device
-from perfkit_reports.wording import format_bounded, format_sentence
+from perfkit_reports.subjects.trace.trace_sentences import name_critical_device
+from perfkit_reports.wording import format_sentence
 
-_WORDS = {
-    time_split.COMMUNICATION: "exposed communication",
-    time_split.COPIES: "exposed copies",
-    time_split.DATA: "waiting for data",
-}
-# Parts of the time split in which the CPU holds up the device, and what is not known to be work.
-_CPU_PARTS = (time_split.WAITING_FOR_CPU, time_split.DATA, time_split.IDLE_UNKNOWN, time_split.UNRECORDED)
-_NOT_BUSY = (*time_split.IDLE, time_split.UNRECORDED, time_split.DATA)
-LARGE = 0.1  # of the step: parts that are named
-_NAMED_PARTS = 2  # of these at most
 _NAMED_FILES = 3
-_LEAST_GAIN = 0.01  # of the step
 
 
 def build_headline(analysis: TraceAnalysis) -> str:
-    """The verdict of a comparison, else the summary of the trace to look at first."""
+    """The verdict of a comparison, else the limit of the trace to look at first."""
     trace, difference = choose_focus_trace(analysis), analysis.difference
     if trace is None:
         return "No trace could be read."
@@ -60,94 +42,20 @@ def get_file_name(trace: RankTrace) -> str:
 
 
 def summarize_trace(analysis: TraceAnalysis, trace: RankTrace) -> str:
-    """Step time, device, its largest parts, and the improvement that saves most."""
+    """What limits the trace; of a rank that delays others, which one it is."""
     if trace.foreign_content:
-        return f"{_format_length(trace)}: {trace.foreign_content}, no ops and no kernels."
-    subject = f"{_format_length(trace)} on {describe_device(trace)}"
-    if trace.file_info.is_truncated:
-        subject = f"Truncated trace: {subject[0].lower()}{subject[1:]}"
-    fleet = next((fleet for fleet in analysis.fleets if fleet.straggler == trace.label), None)
-    if fleet is not None and len(fleet.ranks) > 1:
-        subject += f" ({trace.label}, straggler of {len(fleet.ranks):,})"
-    largest = sorted(list_parts(trace), key=lambda share: -share.share)[:_NAMED_PARTS]
-    large = [share for share in largest if share.share >= LARGE] or largest[:1]
-    split = ", ".join(
-        _list_path_limits(trace)
-        if large and large[0].category not in _CPU_PARTS and is_limited_by_cpu(trace)
-        else (format_part(part, trace.time_split) for part in large)
-    )
-    best = max(list_improvements(trace), key=lambda candidate: candidate.saving_s, default=Improvement("", 0.0))
-    limits = f"{subject}: {split}" if split else subject
-    if best.saving_s < _LEAST_GAIN * trace.step_s or best.saving_s <= 0:
-        return f"{limits}."
-    saving = format_bounded(units.format_seconds(best.saving_s), best.bound)
-    return f"{limits}; {best.action} to save {saving}{' (simulated)' if best.simulated else ''}."
-
-
-def _format_length(trace: RankTrace) -> str:
-    """`Step 12.3 ms`, with the median where it differs."""
-    length, median_s = units.format_seconds(trace.step_s), get_other_median_s(trace)
-    if median_s is not None:
-        return f"Mean step {length} (median {units.format_seconds(median_s)})"
-    return f"Step {length}" if trace.steps else f"Trace of {length}"
-
-
-def _list_path_limits(trace: RankTrace) -> Iterator[str]:
-    """`critical path 96 % CPU`, and the largest idle part, else `device 97 % busy`.
-
-    For a trace whose time split names the device's work first, which is not what limits it.
-    """
-    yield f"critical path {units.format_percent(get_cpu_path_share(trace), 0)} CPU"
-    idle = [part for part in trace.time_split if part.category in _NOT_BUSY]
-    largest = max(idle, key=lambda part: part.share, default=None)
-    if largest is not None and largest.share >= LARGE:
-        yield format_part(largest, trace.time_split)
-    else:
-        yield f"device {units.format_percent(1 - sum(part.share for part in idle), 0)} busy"
-
-
-def list_parts(trace: RankTrace) -> Sequence[TimeShare]:
-    """The time split without work of unknown bound: that is part of all work, or, where less than the rest, left out.
-
-    A finding says how much it is, and why.
-    """
-    unplaced = [share for share in trace.time_split if share.category in time_split.UNPLACED]
-    if not unplaced:
-        return trace.time_split
-    where = "in launching ops" if trace.missing_device_reason else "in ops" if is_cpu(trace.device) else "in kernels"
-    joined = unplaced
-    if has_roofs(trace) and not trace.missing_device_reason:
-        placed = [share for share in trace.time_split if share.category in time_split.PLACED]
-        joined = [] if _sum_shares(unplaced) <= _sum_shares(placed) else [*placed, *unplaced]
-    others = [share for share in trace.time_split if share not in (*unplaced, *joined)]
-    if not joined:
-        return others
-    seconds = sum(share.seconds for share in joined)
-    together = TimeShare(category=where, seconds=seconds, share=_sum_shares(joined), bound=unplaced[0].bound)
-    return (*others, together)
-
-
-def _sum_shares(parts: Sequence[TimeShare]) -> float:
-    return sum(part.share for part in parts)
-
-
-def format_part(part: TimeShare, split: Sequence[TimeShare]) -> str:
-    """`at least 40 % exposed communication`, of a `split`; without a part for data, Python's includes the wait."""
-    word = _WORDS.get(part.category, part.category)
-    if word == time_split.PYTHON and not any(other.category == time_split.DATA for other in split):
-        word = "Python, dispatch and waiting"
-    return f"{format_bounded(units.format_percent(part.share, 0), part.bound)} {word}"
+        return f"Trace of {units.format_seconds(trace.step_s)}: {trace.foreign_content}, no ops and no kernels."
+    limit = describe_limit(trace, next((fleet for fleet in analysis.fleets if fleet.straggler == trace.label), None))
+    return f"Truncated trace: {limit[0].lower()}{limit[1:]}" if trace.file_info.is_truncated else limit
 
 
 def list_remarks(analysis: TraceAnalysis) -> list[str]:
-    """Remarks that qualify the headline."""
+    """The advice, and remarks that qualify the headline."""
     trace = choose_focus_trace(analysis)
     if trace is None:
         return []
     lines = [] if analysis.difference is None else [f"{get_file_name(trace)}: {summarize_trace(analysis, trace)}"]
-    reason, _ = _find_roofline_obstacle(trace)
-    if reason:
-        lines.append(reason)  # a finding has the advice
+    lines += filter(None, [describe_advice(analysis, trace)])
     lossy = [
         (trace, trace.lost_kernels)
         for trace in analysis.traces
@@ -191,14 +99,18 @@ def explain_missing_roofline(trace: RankTrace) -> str:
     return " ".join(filter(None, _find_roofline_obstacle(trace)))
 
 
+def _has_roofs(trace: RankTrace) -> bool:
+    return trace.ceilings is not None and bool(trace.ceilings.ceilings)
+
+
 def _find_roofline_obstacle(trace: RankTrace) -> tuple[str, str]:
     if trace.unknown_work_reason:
         return "No roofline: no work recognized.", ""
     if trace.missing_device_reason:
         return "No roofline: the launched work has no times in the trace.", ""
-    if trace.points and has_roofs(trace):
+    if trace.points and _has_roofs(trace):
         return "", ""
-    if not has_roofs(trace) and trace.coverage.flops_s > 0:
+    if not _has_roofs(trace) and trace.coverage.flops_s > 0:
         reason = f"No roofline: no ceilings known for {describe_device(trace)}."
         return reason, advise_on_ceilings(trace)
     if trace.coverage.kernel_s <= 0:

@@ -6,7 +6,7 @@ from perfkit.analysis.model.launches import Launches
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core import units
 from perfkit.core.record import Unknown
-from perfkit.devices.accelerator import is_cpu
+from perfkit.devices.accelerator import is_cpu, is_gpu
 from perfkit_reports.cells import format_count
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence
 
@@ -36,6 +36,11 @@ def name_critical_device(trace: RankTrace) -> str:
     """`device 0`, where a trace has several and figures are of that one; else empty."""
     critical = next((row for row in trace.devices if row.critical), None)
     return "" if critical is None or len(trace.devices) == 1 else f"device {critical.number}"
+
+
+def name_device(trace: RankTrace) -> str:
+    """`GPU`, else `device`."""
+    return "GPU" if is_gpu(trace.device) else "device"
 
 
 def describe_launches(trace: RankTrace) -> list[str]:

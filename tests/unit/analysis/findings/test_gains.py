@@ -12,7 +12,8 @@ from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core import units
 from perfkit_reports import findings
 from perfkit_reports.subjects.findings import build_section
-from perfkit_reports.subjects.trace.improvements import get_cpu_path_share, list_improvements
+from perfkit_reports.subjects.trace.fixes import describe_advice, list_gains
+from perfkit_reports.subjects.trace.limit import find_limit
 from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures.figures import list_figures
 from tests.fixtures.traces import Event, kernel, launch, mark, op, write_trace
@@ -83,12 +84,13 @@ def test_a_fix_that_is_not_reported_is_none_of_all_fixes(tmp_path: Path) -> None
 
 def test_the_headline_names_what_a_replay_says_saves_most(tmp_path: Path) -> None:
     by_host = _analysed(tmp_path / "host", _steps(every_us=40))
-    best = max(list_improvements(by_host.traces[0]), key=lambda way: way.saving_s)
-    assert (best.ids, best.simulated, round(best.saving_s * 1e6)) == (("launch.cpu_bound",), True, 910)
-    assert "910 us" in build_headline(by_host)
+    (trace,) = by_host.traces
+    best = list_gains(by_host)[0]
+    assert (best.id, round((best.simulated_s or 0.0) * 1e6)) == ("launch.cpu_bound", 910)
+    assert "910 us" in describe_advice(by_host, trace)
     unexplained = _analysed(tmp_path / "late", _steps(every_us=40, late_us=900))
-    assert not any(way.simulated for way in list_improvements(unexplained.traces[0]))
-    assert "up to" in build_headline(unexplained)
+    assert all(finding.simulated_s is None for finding in list_gains(unexplained))
+    assert "up to" in describe_advice(unexplained, unexplained.traces[0])
 
 
 def test_where_the_device_is_the_limit_they_gain_their_sum_and_all_gains_do_not_add_up(tmp_path: Path) -> None:
@@ -148,14 +150,13 @@ def test_the_headline_follows_a_critical_path_on_the_cpu_though_kernels_fill_the
     (trace,) = analysis.traces
     assert trace.replay is not None
     assert bool(trace.replay.reason) == (busy > 0.9)  # so full a device may hide that the recording slowed the CPU
-    share = get_cpu_path_share(trace)
-    assert share > 0.97
-    shown = list_figures(build_headline(analysis))
-    assert units.format_percent(share, 0) in shown
-    idle = [part.share for part in trace.time_split if part.category in (*time_split.IDLE, time_split.UNRECORDED)]
-    named = max(idle) if max(idle) >= 0.1 else 1 - sum(idle)  # idle time where there is much of it
-    assert units.format_percent(named, 0) in shown
-    assert trace.replay.reason == "" or "roofs" not in {name for way in list_improvements(trace) for name in way.ids}
+    limit = find_limit(trace)
+    assert limit.path_share is not None
+    assert limit.path_share > 0.97
+    parts = {part.category: part.share for part in trace.time_split}
+    waiting = parts[time_split.WAITING_FOR_CPU]
+    shown = waiting if waiting >= 0.1 else limit.path_share  # idle time where there is much of it
+    assert units.format_percent(shown, 0) in list_figures(build_headline(analysis))
 
 
 def test_no_gain_is_larger_than_the_time_that_its_change_removes(tmp_path: Path) -> None:

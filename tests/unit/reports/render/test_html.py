@@ -8,9 +8,10 @@ from math import inf
 
 import pytest
 
-from perfkit_reports.document.blocks import Table, Text
-from perfkit_reports.document.cells import Cell, Mark
+from perfkit_reports.document.blocks import Table, Text, Tile
+from perfkit_reports.document.cells import Cell, Mark, make_unknown_cell
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.fixes import Fix, Fixes
 from perfkit_reports.document.tables import Column
 from perfkit_reports.render import html
 from perfkit_reports.render.html import SCRIPTS
@@ -126,7 +127,7 @@ def test_a_link_leads_to_each_finding_by_its_id(page: Page) -> None:
 
 
 def test_figures_and_the_saved_analysis_lie_in_the_page_as_json(page: Page) -> None:
-    assert set(json.loads(page.scripts["figures"])) == {"time-split", "peak"}
+    assert set(json.loads(page.scripts["figures"])) == {"peak"}
     assert json.loads(page.scripts["saved"]) == {"a": "</script>"}
     assert "Save JSON" in page.text
     assert "Save JSON" not in Page(html.render(replace(document(), saves=""))).text
@@ -171,3 +172,13 @@ def test_a_change_outside_of_the_drawing_is_an_arrow_at_its_edge(at: float, arro
     assert arrow in drawn(Mark(at))
     assert f"translate({109 if at > 0 else -53} 0)" in drawn(Mark(at))
     assert arrow not in drawn(Mark(1.0))
+
+
+def test_the_first_screen_has_badges_bars_and_fixes_that_lead_to_findings(page: Page) -> None:
+    fix = Fix("fuse ops", Cell("2 ms", value=0.002), "torch.compile", "simulated", anchor="finding-a")
+    unknown = Fix("record again", make_unknown_cell("no gain"), "", "unknown")
+    first = Fixes(id="fixes", items=(fix, unknown), caption="all: 3 ms")
+    shown = html.render(replace(document(), first=(first,), badges=(Tile("Coverage", Cell("0.91")),)))
+    assert shown.index("0.91") < shown.index("<h1") < shown.index('data-block="fixes"') < shown.index('class="cards"')
+    assert '<a href="#finding-a">fuse ops</a>' in shown
+    assert shown.count('<span class="na">unknown</span>') == 1

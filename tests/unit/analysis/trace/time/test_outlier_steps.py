@@ -91,7 +91,7 @@ def test_figures_per_step_are_of_like_steps(tmp_path: Path) -> None:
 def test_the_headline_has_the_typical_step_and_the_outlier_is_told_as_one(tmp_path: Path) -> None:
     result = analysed(tmp_path, steps(1_174_000, 3300, 2400, compiling=900_000))
     analysis = msgspec.structs.replace(sample_trace_analysis.alone(), traces=(result,))
-    assert build_headline(analysis).startswith("Step 2.85 ms on")
+    assert list_figures(build_headline(analysis))[-1] == "2.85 ms"
     detail = next(iter(build_tiles(analysis))).cell.detail or ""
     assert list_figures(detail) == ["2", "2.40 ms", "3.30 ms", "1", "1.17 s"]
     (finding,) = [each for each in collect_trace_findings((result,), None, None) if each.id == "limit.outlier_steps"]
@@ -131,7 +131,7 @@ def test_stalls_that_recur_are_in_the_mean_the_headline_and_the_gain(tmp_path: P
     waiting = {part.category: part.seconds for part in result.time_split}["waiting for data"]
     assert waiting == pytest.approx((4 * 9_000 + 8 * 60) / 12 * 1e-6, rel=0.02)
     analysis = msgspec.structs.replace(sample_trace_analysis.alone(), traces=(result,))
-    assert list_figures(build_headline(analysis))[:2] == ["4.54 ms", "1.56 ms"]
+    assert list_figures(build_headline(analysis))[-2:] == ["4.54 ms", "1.56 ms"]
     (finding,) = [each for each in collect_trace_findings((result,), None, None) if each.id == "data.starved"]
     assert finding.figures["wait_s"] == pytest.approx(waiting, rel=0.01)
 

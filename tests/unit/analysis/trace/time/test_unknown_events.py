@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.trace.rank_trace import analyze_trace
 from perfkit.trace.readers.trace_reader import read_trace
-from perfkit_reports.subjects.trace.improvements import list_improvements
+from perfkit_reports.subjects.trace.fixes import list_gains
 from perfkit_reports.subjects.trace.trace_headline import build_headline
 from tests.fixtures.foreign_traces import Event, complete, composer_events, mindspore_events, write_events
 from tests.fixtures.traces import op
@@ -33,7 +33,7 @@ def test_nothing_is_saved_where_no_event_is_known_to_be_work(tmp_path: Path, eve
     assert trace.unknown_work_reason
     assert {part.category: part.share for part in trace.time_split if part.share} == {UNKNOWN_EVENTS: 1.0}
     assert [finding.id for finding in found.findings] == ["limit.unknown_work"]
-    assert list_improvements(trace) == []
+    assert list_gains(found) == []
 
 
 def test_the_headline_says_what_a_foreign_file_is_of(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_no_time_is_saved_where_no_op_works(tmp_path: Path, events: list[Event])
     assert trace.unknown_work_reason
     assert trace.framework == "torch"
     assert [finding.id for finding in found.findings] == ["limit.unknown_work"]
-    assert list_improvements(trace) == []
+    assert list_gains(found) == []
     assert trace.gains is None
 
 
