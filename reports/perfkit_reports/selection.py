@@ -26,6 +26,11 @@ def make_idle_key(cause: str) -> str:
     return make_key("idle", cause)
 
 
+def make_memory_key(category: str) -> str:
+    """The key of all blocks of a category."""
+    return make_key("memory", category)
+
+
 def make_row_key(row: OpRow) -> str:
     """The key of one row: the key of its name, a semicolon, and its part."""
     return f"{make_name_key(row)};{hash_row_part(row)}"

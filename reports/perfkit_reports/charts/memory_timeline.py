@@ -18,6 +18,7 @@ from perfkit_reports.charts.frame import (
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.holders import Holder, list_timeline_categories
 from perfkit_reports.palette import NEUTRAL, Fill
+from perfkit_reports.selection import make_memory_key
 
 _ROW = 23  # pixels of a row of bands
 _PLOT = 330  # pixels of the areas
@@ -102,6 +103,7 @@ def _build_area(
         [round(amount / scale, 4) for amount in account.timeline_categories[category]],
         stackgroup="all",
         name=escape_text(category),
+        meta={"key": make_memory_key(category)},
         line={"width": 0.6, "color": fill.color, "shape": "hv"},
         fillcolor=fill.color,
         fillpattern={"shape": fill.pattern, "fgcolor": "#ffffff", "bgcolor": fill.color, "solidity": 0.2},

@@ -61,6 +61,8 @@ def build_chart(plane: RooflinePlane, owners: str, name: str = "roofline") -> Ch
     marks = {"step": (NEUTRAL, _SYMBOLS["step"])}
     works = _list_works(series)
     layers += [Layer("work", work.name, work.name, True, "Work type", work.color, work.symbol) for work in works]
+    names = dict.fromkeys(_name_roof(roof) for roof in build_roofs(plane))
+    layers += [Layer("roof", roof, roof, True, "Roofs") for roof in names if len(names) > 1]
     layers += [
         Layer("kind", kind, _LAYERS[kind], kind in on, "Show", *marks.get(kind, ())) for kind in KINDS if kind in have
     ]
@@ -75,7 +77,7 @@ def build_chart(plane: RooflinePlane, owners: str, name: str = "roofline") -> Ch
 
 
 def _build_figure(plane: RooflinePlane, frame: AxisLimits, *, alone: bool) -> Figure:
-    """Traces carry `meta` with their series and kind, arrows the same as JSON in their `name`."""
+    """Dots carry `meta` with their series and kind, roofs with their name; arrows the same as JSON in their `name`."""
     lines, on, scale = build_roofs(plane), _get_shown_kinds(plane), _compute_scale(plane)
     traces = [_build_roof(roof) for roof in lines]
     for place, series in enumerate(plane.series):  # alternate names of close steps: one below, the next above
@@ -131,7 +133,13 @@ def _build_roof(roof: Roof) -> Trace:
     ys = [roof.y0 * (roof.y1 / roof.y0) ** (step / steps) for step in range(steps + 1)]
     measured = {"width": 2, "dash": "solid"} if roof.measured else {"width": 1.3, "dash": "dash"}
     text = format_hover(roof.label, roof.source)
-    return build_scatter("lines", xs, ys, line={"color": roof.color, **measured}, hovertext=text, hoverinfo="text")
+    line = {"color": roof.color, **measured}
+    return build_scatter("lines", xs, ys, line=line, hovertext=text, hoverinfo="text", meta={"roof": _name_roof(roof)})
+
+
+def _name_roof(roof: Roof) -> str:
+    """Of the measured and the datasheet's one together."""
+    return f"{shorten_middle(roof.device, 24)}: {roof.name}" if roof.device else roof.name
 
 
 def _build_dots(
@@ -219,7 +227,7 @@ def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
     parallel.
 
     The page turns those named `slope ...` to lie along their line, whose angle depends on the size of the window, and
-    leaves out names of `several` devices on a small screen.
+    leaves out names of `several` devices on a small screen. Behind the bar is the name of the roof's switch.
     """
     parallel = sum(
         other.flat == roof.flat and abs(math.log(other.ceiling.value / roof.ceiling.value)) < _CLOSE
@@ -232,7 +240,7 @@ def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
         else ("slope", 0.22 + 0.3 * parallel, {})
     )
     return {
-        "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}",
+        "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}|{_name_roof(roof)}",
         "text": escape_text(roof.label, 72),
         "showarrow": False,
         "font": {"size": 11},

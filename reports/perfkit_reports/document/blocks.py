@@ -275,13 +275,17 @@ def walk_blocks(blocks: Iterable[Block], most: Weight = Weight.DETAIL, *, every:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document with a navigation entry; `nav` is its short title there."""
+    """A part of a document with a navigation entry; `nav` is its short title there.
+
+    On a page, a `folded` one stands behind the others under "Details".
+    """
 
     id: str
     title: str
     blocks: tuple[Block, ...]
     nav: str = ""
     intro: tuple[str, ...] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True)

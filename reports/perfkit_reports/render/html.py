@@ -114,7 +114,7 @@ class _TextTable:
 # Scripts of the selection drawer are inserted between these.
 _FIRST, _LAST = ("unfold.js", "theme.js", "selection.js", "report.js"), ("drawer.js",)
 _BY_BLOCK: dict[type[Block], tuple[str, ...]] = {Flame: ("flame.js",), Timeline: SCRIPTS}
-_TABS = 40  # maximum characters of a choice with buttons; longer ones are drop-down lists
+_TABS = 56  # maximum characters of a choice with buttons; longer ones are drop-down lists
 
 
 def render(document: Document) -> str:

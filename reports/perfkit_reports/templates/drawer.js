@@ -74,6 +74,12 @@
     return { kind: "finding", name: title, facts: [["Evidence", told]], of: keys.map((one) => [named(one), one]), members: keys };
   });
 
+  // Memory is about the ops that allocated it.
+  perfkitSelection.describe("memory", (key) => {
+    const item = sheet.items[perfkitSelection.wide(key)];
+    return item && { members: item.rows.flatMap(({ of: ops }) => ops.map(([, op]) => text(op))) };
+  });
+
   // A long name is cut in its key.
   const named = (key) => sheet.items[perfkitSelection.wide(key)]?.name ?? key.slice(key.indexOf(":") + 1);
 
@@ -90,7 +96,8 @@
   const list = (titles, row, owner = "") => titles.map((title, place) => [owner ? `${title}, ${owner}` : title, ...said(row.cells[place])]);
   // A path of modules may be broken at its steps.
   const breakable = (path) => path.split(/(?<=\/)(?=\w)/).flatMap((step, place) => (place ? [make("wbr"), step] : [step]));
-  const SHOWN = ["Time", "Share", "On the critical path", "Potential savings", "% of roofline", "Bound", "Calls", "Phase", "Module", "Shapes"];
+  const OWNERS = 8; // in the drawer
+  const SHOWN = ["Time", "Size", "Share", "On the critical path", "Potential savings", "% of roofline", "Bound", "Calls", "Phase", "Module", "Shapes"];
   function variants(item, key) {
     const columns = SHOWN.map((title) => item.titles.indexOf(title)).filter((place) => place >= 0 && item.rows.some((row) => !["–", ""].includes(said(row.cells[place])[0])));
     const several = new Set(item.rows.map((row) => row.owner)).size > 1;
@@ -116,14 +123,14 @@
       button.addEventListener("click", () => place.show(key));
       return button;
     });
-    const belongs = (item.of ?? []).map(([name, other]) => {
+    const belongs = (item.of ?? []).slice(0, OWNERS).map(([name, other]) => {
       const button = make("button", { type: "button", className: "quiet", textContent: name });
       button.addEventListener("click", (event) => choose(other, "drawer", event));
       return button;
     });
     const box = make("div", { className: "links" });
     if (found.length) box.append(make("span", { textContent: "Show in" }), ...found);
-    if (belongs.length) box.append(make("span", { textContent: item.kind === "finding" ? "About" : "Part of" }), ...belongs);
+    if (belongs.length) box.append(make("span", { textContent: { finding: "About", memory: "Allocated by" }[item.kind] ?? "Part of" }), ...belongs);
     return box;
   }
 
@@ -169,7 +176,7 @@
 
   // Where the drawer leads: a row among those of its table, the findings that are about it.
   function reveal(element) {
-    for (let box = element.parentElement; box; box = box.parentElement) if (box.matches("details")) box.open = true;
+    perfkitSelection.unfold(element);
     const panel = element.closest('[class$="-panel"][id], [class*="-panel "][id]');
     const group = panel && [...document.querySelectorAll("[data-panels]")].filter((chooser) => panel.id.startsWith(`${chooser.dataset.panels}-`));
     if (group?.length) {

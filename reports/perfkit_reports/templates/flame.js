@@ -212,6 +212,7 @@
       has: (wanted) => find(wanted) !== null,
       show: (wanted) => {
         const { place, node } = find(wanted);
+        perfkitSelection.unfold(box);
         choosers.forEach((chooser, number) => (chooser.value = data.order[place][number]));
         choose(place);
         // No closer than it takes to see it.

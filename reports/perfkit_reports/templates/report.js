@@ -21,6 +21,7 @@
     }
     if (printing) Object.assign(layout, { width: Math.min(PAPER, chart.clientWidth || PAPER), autosize: false });
     for (const trace of data) if (keys(trace)) dim(trace);
+    fade(data.filter(isArea));
     if (touch) layout.dragmode = false; // a finger scrolls the page
     if (chart.classList.contains("layered")) {
       layers(chart, data, layout);
@@ -31,8 +32,27 @@
     if (first) chart.replaceChildren();
     chart.style.setProperty("--height", `${layout.height || chart.offsetHeight}px`);
     const made = Plotly.react(chart, data, layout, config);
-    if (first) chart.on("plotly_click", ({ points }) => keys(points[0].data) && perfkitSelection.set(points[0].customdata, "figure"));
+    if (first) chart.on("plotly_click", ({ points, event }) => {
+      if (keys(points[0].data)) perfkitSelection.set(points[0].customdata, "figure");
+      const area = findArea(chart, points.filter((point) => isArea(point.data)), event);
+      if (area) perfkitSelection.set(area.data.meta.key, "figure");
+    });
     return made;
+  }
+  // Stacked areas have one key each; the one below the pointer is clicked.
+  const isArea = (trace) => Boolean(trace.meta?.key);
+  function findArea(chart, points, event) {
+    if (!points.length) return null;
+    const axis = points[0].yaxis;
+    let left = axis.p2d(event.clientY - chart.getBoundingClientRect().top - axis._offset);
+    return points.find(({ y }) => (left -= y) <= 0) ?? null;
+  }
+  function fade(areas) {
+    if (!areas.some(({ meta }) => perfkitSelection.has(meta.key))) return;
+    for (const area of areas.filter(({ meta }) => !perfkitSelection.has(meta.key))) {
+      area.fillcolor += "30";
+      area.fillpattern.bgcolor = area.fillcolor;
+    }
   }
   const redraw = () => drawn.forEach(draw);
   // Of traces with `meta` the points have keys; that of others is text to hover over.
@@ -47,6 +67,18 @@
   const withKeys = (name) => figures[name].data.filter(keys);
   const keyed = all(".chart").filter((chart) => withKeys(chart.dataset.figure).length);
   perfkitSelection.on(() => keyed.filter((chart) => drawn.has(chart)).forEach(draw));
+  for (const chart of all(".chart").filter(({ dataset }) => figures[dataset.figure].data.some(isArea))) {
+    const has = (key) => figures[chart.dataset.figure].data.some((trace) => isArea(trace) && perfkitSelection.has(trace.meta.key, key));
+    perfkitSelection.on(() => drawn.has(chart) && draw(chart));
+    perfkitSelection.view({
+      name: "memory",
+      has: (key) => chart.checkVisibility() && has(key),
+      show: () => {
+        perfkitSelection.unfold(chart);
+        chart.scrollIntoView({ block: "center" });
+      },
+    });
+  }
   keyed.forEach((chart) => {
     const of = (key) => withKeys(chart.dataset.figure).filter((trace) => trace.customdata.some((own) => perfkitSelection.has(own, key)));
     perfkitSelection.view({
@@ -55,6 +87,7 @@
       show: (key) => {
         const { meta } = of(key)[0];
         for (const box of all(`[data-layers="${chart.dataset.figure}"] input`)) if (meta[box.dataset.key] === box.dataset.value) box.checked = true;
+        perfkitSelection.unfold(chart);
         draw(chart);
         chart.scrollIntoView({ block: "center" });
       },
@@ -66,7 +99,7 @@
     const off = all(`[data-layers="${chart.dataset.figure}"] input:not(:checked)`).map((box) => [box.dataset.key, box.dataset.value]);
     const on = (meta) => off.every(([key, value]) => meta[key] !== value);
     for (const trace of data) if (trace.meta) trace.visible = on(trace.meta);
-    for (const arrow of layout.annotations) if (arrow.showarrow) arrow.visible = on(JSON.parse(arrow.name));
+    for (const note of layout.annotations) note.visible = on(note.showarrow ? JSON.parse(note.name) : { roof: note.name.split("|")[1] });
   }
   // On log-log axes every bandwidth has slope 1; its angle on the screen depends on the plot's size. On a small
   // screen dots are smaller, and what does not fit beside the roofs is named on hover only.
@@ -76,13 +109,13 @@
     const angle = Math.atan((chart.offsetHeight - t - b) / y / ((chart.offsetWidth - l - r) / x));
     const gap = 9;
     const narrow = chart.offsetWidth < 560;
-    const both = layout.annotations.some((label) => label.name?.includes("below"));
-    if (narrow) for (const trace of data) if (trace.meta) trace.marker.size = trace.marker.size.map((size) => 3 + size * 0.5);
+    const both = layout.annotations.some((label) => label.name?.split("|")[0].includes("below"));
+    if (narrow) for (const trace of data) if (trace.marker) trace.marker.size = trace.marker.size.map((size) => 3 + size * 0.5);
     for (const label of layout.annotations) {
       if (label.showarrow) continue;
-      const [line, place, several] = label.name.split(" ");
+      const [line, place, several] = label.name.split("|")[0].split(" ");
       const side = place === "below" ? 1 : -1;
-      if (narrow) Object.assign(label, { visible: !several && (place === "below" || !both), font: { size: 10 } }); // the others keep their hover text
+      if (narrow) Object.assign(label, { visible: label.visible && !several && (place === "below" || !both), font: { size: 10 } }); // the others keep their hover text
       if (line === "flat") continue;
       Object.assign(label, { textangle: (-angle * 180) / Math.PI, xanchor: "center", yanchor: "middle", xshift: side * gap * Math.sin(angle), yshift: -side * gap * Math.cos(angle) });
     }
@@ -172,7 +205,7 @@
         const text = row.textContent.toLowerCase();
         row.hidden = !words.every((word) => text.includes(word));
       }
-      if (panel) settle(panel.querySelector("tbody"));
+      if (rows.length) settle(panel.querySelector("tbody"));
       input.closest(".tools").querySelector("[data-count]").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
     };
     const show = () => {
@@ -223,7 +256,8 @@
   all("[data-csv]").forEach((button) =>
     button.addEventListener("click", () => {
       const panel = shownPanel(button.dataset.csv); // a table alone is its only panel
-      save(csv(panel.querySelector("table")), "text/csv", panel.dataset.name);
+      const table = panel?.querySelector("table");
+      if (table) save(csv(table), "text/csv", panel.dataset.name);
     }),
   );
 
@@ -256,13 +290,16 @@
     }),
   );
   dark.addEventListener("change", redraw);
+  let unfolded = [];
   addEventListener("beforeprint", () => {
-    all("details").forEach((fold) => (fold.open = true)); // paper does not unfold
+    unfolded = all("details:not([open])"); // paper does not unfold
+    unfolded.forEach((fold) => (fold.open = true));
     printing = true;
     all(".chart").filter((chart) => chart.offsetParent).forEach(draw); // not those of hidden panels
   });
   addEventListener("afterprint", () => {
     printing = false;
+    unfolded.forEach((fold) => (fold.open = false));
     redraw();
   });
 

@@ -51,17 +51,38 @@ const perfkitSelection = (() => {
     for (const listener of listeners) listener(chosen, from);
   }
 
+  // What lies in folds is unfolded before one is led to it: all around it, and a section's own.
+  function unfold(element) {
+    for (let box = element.querySelector(":scope > details") ?? element; box; box = box.parentElement) if (box.matches("details")) box.open = true;
+  }
+  function land(anchor, how) {
+    const element = document.getElementById(anchor);
+    if (!element) return;
+    const folded = !element.checkVisibility();
+    unfold(element);
+    if (how || folded) element.scrollIntoView(how); // else the browser has
+  }
+  // Also of a link to where one is already, which changes no address.
+  addEventListener("click", ({ target }) => {
+    const link = target.closest?.('a[href^="#"]');
+    if (link) unfold(document.getElementById(link.hash.slice(1)) ?? document.body);
+  });
+
   addEventListener("popstate", ({ state }) => state && set(state.selected, "history"));
   addEventListener("hashchange", () => {
     const { key, anchor } = address();
     if (location.hash.includes("?select=")) {
       if (key !== chosen) set(key, "address");
-      document.getElementById(anchor)?.scrollIntoView();
-    } else write(anchor); // a link within the page keeps what is chosen
+      land(anchor, {});
+    } else {
+      write(anchor); // a link within the page keeps what is chosen
+      land(anchor);
+    }
   });
 
   return {
     set,
+    unfold,
     get: () => chosen,
     has,
     wide,
@@ -77,9 +98,8 @@ const perfkitSelection = (() => {
     start() {
       const { anchor, key } = address();
       if (!history.state) history.replaceState({ selected: key }, "");
-      if (!key) return;
-      set(key, "address");
-      document.getElementById(anchor)?.scrollIntoView({ behavior: "instant" });
+      if (key) set(key, "address");
+      land(anchor, { behavior: "instant" });
     },
   };
 })();

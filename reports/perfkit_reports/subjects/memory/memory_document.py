@@ -17,6 +17,7 @@ from perfkit_reports.subjects import findings
 from perfkit_reports.subjects.memory import memory_sentences
 from perfkit_reports.subjects.memory.memory_tables import build_data
 from perfkit_reports.subjects.memory.section import build_section
+from perfkit_reports.subjects.memory.selected_memory import list_memory_items
 from perfkit_reports.subjects.method import build_provenance
 
 _NOT_RESERVED = "reserved memory was not recorded"
@@ -47,6 +48,7 @@ def build_document(analysis: MemoryAnalysis) -> Document:
         data=build_data(holders, "device"),
         raw={MEMORY_REPORT_FILE: analysis, SUMMARY_FILE: summarize_memory(analysis)},
         saves=MEMORY_REPORT_FILE,
+        chosen=lambda: tuple(list_memory_items(holders)),
     )
 
 

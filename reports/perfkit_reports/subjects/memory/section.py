@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
+from perfkit.analysis.model.memory_model import LiveBlock, MemoryRow
 from perfkit_reports.charts import memory_flame, memory_peak, memory_steps, memory_timeline
 from perfkit_reports.document.blocks import Block, Choice, Facts, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
+from perfkit_reports.selection import make_memory_key
 from perfkit_reports.subjects.memory import balance, memory_columns, memory_sentences
-from perfkit_reports.subjects.memory.rows import group_by_module
+from perfkit_reports.subjects.memory.rows import ModuleRow, group_by_module
 from perfkit_reports.subjects.tables import SHORT, make_table
 
 ROWS = 120  # maximum rows of a table with one holder
@@ -23,11 +25,13 @@ def build_section(
     peak: Weight = Weight.NORMAL,
     words: bool = True,
     peaks: Sequence[Block] = (),
+    timelines: bool = True,
 ) -> Section:
     """The memory section; `what` names a holder: `variant`, `device` or `trace`.
 
     `weight` is that of failures and balance, `peak` that of the categories at the peak. With `words`, formats
-    without charts have a table of these. `peaks` replace the chart of the categories.
+    without charts have a table of these. `peaks` replace the chart of the categories. Without `timelines` the charts
+    over time are elsewhere (`build_timelines`).
     """
     title = "Memory use"
     if not holders:
@@ -39,9 +43,23 @@ def build_section(
         *(peaks or _build_peak(holders, what, peak, words)),
         _build_balance(holders, what, weight),
         *([flame] if flame else []),
-        *_build_details(holders, what),
+        *_build_details(holders, what, timelines=timelines),
     )
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
+
+
+def build_timelines(holders: Sequence[Holder], what: str) -> tuple[Block, ...]:
+    """Memory over time of each holder, one at a time; `what` names a holder."""
+    charts = [_build_timeline(holder, place) for place, holder in enumerate(holders)]
+    if len(charts) <= 1:
+        return tuple(charts)
+    options = {(holder.name,): chart for holder, chart in zip(holders, charts, strict=True)}
+    return (Choice(id="memory-timelines", keys=(what.capitalize(),), options=options),)
+
+
+def _build_timeline(holder: Holder, place: int) -> Block:
+    empty = Text(id=f"memory-timeline-{place}", lines=("No timeline was recorded.",), style="empty")
+    return memory_timeline.build_chart(holder, place) or empty
 
 
 def _build_failures(holders: Sequence[Holder], weight: Weight) -> list[Block]:
@@ -93,26 +111,26 @@ def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Bloc
     return Facts(id="memory-balance", weight=weight, items=(*items, ("Source", Cell(account.source))))
 
 
-def _build_details(holders: Sequence[Holder], what: str) -> list[Block]:
+def _build_details(holders: Sequence[Holder], what: str, *, timelines: bool) -> list[Block]:
     if len(holders) == 1:
-        return _build_holder(holders[0], 0, ROWS)
+        return _build_holder(holders[0], 0, ROWS, timelines=timelines)
     return [
         Choice(
             id="memory-of",
             keys=(what.capitalize(),),
             options={
-                (holder.name,): Group(id=f"memory-of-{place}", blocks=tuple(_build_holder(holder, place, SHORT)))
+                (holder.name,): Group(
+                    id=f"memory-of-{place}", blocks=tuple(_build_holder(holder, place, SHORT, timelines=timelines))
+                )
                 for place, holder in enumerate(holders)
             },
         )
     ]
 
 
-def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
+def _build_holder(holder: Holder, place: int, most: int, *, timelines: bool) -> list[Block]:
     account = holder.account
-    over_time = memory_timeline.build_chart(holder, place)
-    empty = Text(id=f"memory-timeline-{place}", lines=("No timeline was recorded.",), style="empty")
-    blocks: list[Block] = [over_time or empty]
+    blocks: list[Block] = [_build_timeline(holder, place)] if timelines else []
     if peaks := memory_sentences.describe_step_peaks(account):
         text = Text(id=f"memory-steps-{place}", lines=(peaks,), style="caption")
         blocks.append(memory_steps.build_chart(account, place, peaks) or text)
@@ -139,10 +157,15 @@ def _build_holder(holder: Holder, place: int, most: int) -> list[Block]:
         f"memory-growth-{place}", title, memory_columns.GROWTH, account.growth, "origin", caption=caption, **ranked
     )
     title, ranked = "Largest allocations at peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
+    ranked["about"] = _get_key
     blocks += make_table(
         f"memory-largest-{place}", title, memory_columns.LARGEST, account.largest_blocks, "allocation", **ranked
     )
     return [*blocks, *_build_bytes(holder, place, most)]
+
+
+def _get_key(row: LiveBlock | MemoryRow | ModuleRow) -> str:
+    return make_memory_key(row.category)
 
 
 def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
@@ -163,7 +186,7 @@ def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
     ):
         if known:
             table_title = f"Memory of {holder.name} by {title.lower()}"
-            ranked = {"data": "memory_rows", "limit": most, "sorted": "Size"}
+            ranked = {"data": "memory_rows", "limit": most, "sorted": "Size", "about": _get_key}
             (options[title,],) = make_table(f"memory-{name}-{place}", table_title, table_columns, rows, "row", **ranked)
     if not options:
         return []

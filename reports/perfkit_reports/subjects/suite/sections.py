@@ -25,13 +25,14 @@ from perfkit_reports.environment import format_machine
 from perfkit_reports.subjects import findings, method
 from perfkit_reports.subjects.memory.memory_tables import build_data as memory_tables
 from perfkit_reports.subjects.memory.section import build_section as memory
+from perfkit_reports.subjects.memory.selected_memory import list_memory_items
 from perfkit_reports.subjects.suite import details, suite_cells
 from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles, build_plane, list_holders, list_traces
 from perfkit_reports.subjects.suite.losses import build_sections as of_other_trajectories
 from perfkit_reports.subjects.suite.suite_cells import get_throughput_unit
 from perfkit_reports.subjects.suite.suite_data import build_data
 from perfkit_reports.subjects.suite.suite_headline import find_fastest
-from perfkit_reports.subjects.trace import costs, flame, products, several_devices, step, timeline
+from perfkit_reports.subjects.trace import flame, operations, several_devices, step, timeline
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
 
@@ -110,8 +111,9 @@ def build_suite_document(
         data=(*build_data(analysis), *memory_tables(list_holders(analysis), "variant")),
         raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: summarize_suite(analysis, headline)},
         saves=REPORT_JSON,
-        chosen=lambda: list_selected_items(
-            list_traces(analysis), _limit_rows(list_traces(analysis)), analysis.findings
+        chosen=lambda: (
+            *list_selected_items(list_traces(analysis), _limit_rows(list_traces(analysis)), analysis.findings),
+            *list_memory_items(list_holders(analysis)),
         ),
     )
 
@@ -211,8 +213,7 @@ def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: s
         *filter(None, [timeline.build_section(traced)]),
         *filter(None, [flame.build_section(traced, _map_to_baseline(analysis, traced), what)]),
         memory(list_holders(analysis), what, peak=Weight.BRIEF, words=False),
-        costs.build_section(traced, what, untraced, _limit_rows(traced), Weight.NORMAL),
-        *filter(None, [products.build_section(traced)]),
+        operations.build_section(traced, what, untraced, _limit_rows(traced), Weight.NORMAL),
     )
 
 

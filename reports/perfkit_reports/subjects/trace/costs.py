@@ -1,7 +1,8 @@
-"""Kernels, ops, modules and phases by potential savings: their table columns, and the section."""
+"""Kernels, ops, modules and phases by potential savings: their rows and table columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
@@ -19,16 +20,18 @@ from perfkit_reports.cells import (
     make_short_cell,
     make_text_cell,
 )
-from perfkit_reports.document.blocks import Block, Choice, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import shorten_middle
-from perfkit_reports.selection import make_row_key
-from perfkit_reports.subjects.tables import SHORT
-from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
+from perfkit_reports.selection import make_name_key
+from perfkit_reports.subjects.trace.call_sites import CallSites, make_line_cell
+from perfkit_reports.subjects.trace.series import list_detailed_traces
 
-_ROWS = 80  # of a trace that stands alone: more would make a page too large to send
+Row = TypeVar("Row", contravariant=True)
+
+# More would make a page too large to send: of a trace that stands alone, and of several together.
+_ROWS, _ROWS_TOGETHER = 80, 60
 SAVINGS = "Potential savings"
 _LAST_PARTS = 2  # of a module's path
 _MOSTLY = 0.5  # of the time of a table's rows
@@ -108,7 +111,7 @@ _LOAD: tuple[Column[OpRow], ...] = (
 _PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
 _MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
 _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
-_DEVICE = Column[OpRow]("Device", lambda row: make_text_cell(row.device), numeric=False, wrap=True)
+DEVICE = Column[OpRow]("Device", lambda row: make_text_cell(row.device), numeric=False, wrap=True)
 _OP_IN_MODULE = Column[OpRow](
     "Op",
     _make_op_cell,
@@ -154,6 +157,36 @@ def build_cost_columns(kind: str, device_name: str) -> tuple[Column[OpRow], ...]
     )
 
 
+_SHOWN_WITH = {"kernels": (_OP_IN_MODULE,), "ops": (_MODULE,), "modules": (_PHASE,), "phases": ()}
+
+
+def build_table_columns(kind: str, sites: CallSites) -> tuple[Column[OpRow], ...]:
+    """Build the columns of a table: the drawer has all others of `build_cost_columns`."""
+    name, shown, on_demand = KINDS[kind]
+    time, share, saved, roof, bound = FIGURES
+    line = Column[OpRow](
+        "Source line",
+        lambda row: make_line_cell(sites, make_name_key(row)),
+        numeric=False,
+        wrap=True,
+        help="function that launched most of this name's time",
+    )
+    first = _SHOWN_WITH[kind]
+    others = [column for column in (*shown, *on_demand) if column not in (*first, *_SPREAD)]
+    return (
+        name,
+        *first,
+        *((line,) if kind in ("kernels", "ops") else ()),
+        *(replace(column, weight=Weight.BRIEF) for column in (replace(time, meter=True), roof, saved)),
+        *hide_columns(bound, share, _CRITICAL, *others),
+    )
+
+
+def hide_columns(*columns: Column[Row]) -> tuple[Column[Row], ...]:
+    """The columns as a page shows them on demand."""
+    return tuple(replace(column, weight=Weight.DETAIL) for column in columns)
+
+
 def _make_amount_cell(least: float | None, most: float | None, show: Callable[[float], str]) -> Cell:
     """The amount; its bounds where only these are known."""
     if least is None or most is None:
@@ -194,45 +227,10 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
     )
 
 
-def build_savings_section(analysis: TraceAnalysis) -> Section:
-    """Kernels, ops, modules and phases by the time above their roofs."""
-    traces = list_detailed_traces(analysis)
-    none = "The trace contains no kernels and no ops."
-    cut = _describe_cut(len(traces), len(list_traces(analysis)), analysis.file_count)
-    return build_section(traces, "trace", none, get_row_limit(analysis), Weight.BRIEF, cut)
-
-
-def _describe_cut(shown: int, total: int, files: int) -> str:
-    """The number of traces without tables on the page; "" where all have them."""
-    if files:
-        return f"Tables of {shown} of {files:,} traces shown; tables/ has those of the {total} analyzed in full."
-    return f"Tables of {shown} of {total} traces shown; all are in tables/." if total > shown else ""
-
-
 def get_row_limit(analysis: TraceAnalysis) -> int:
     """The most rows of a table."""
-    return SHORT if len(list_detailed_traces(analysis)) > 1 else _ROWS
-
-
-def build_section(
-    traces: Sequence[RankTrace], what: str, none: str, limit: int, weight: Weight, cut: str = ""
-) -> Section:
-    """Build tables of `get_row_limit` rows of `traces`, each of them a `what`; `cut` tells which others have none."""
-    tables = [table for place, trace in enumerate(traces) for table in _build_tables(trace, place, limit, weight)]
-    if not tables:
-        return Section("savings", SAVINGS, (Text(id="no-costs", lines=(none,), style="empty"),))
-    blocks: list[Block] = [
-        Choice(
-            id="costs",
-            keys=("Table", what.capitalize()),
-            options={(kind, label): table for kind, label, table in tables},
-            filter="name, op, phase, module, shapes, bound",
-            weight=weight,
-        )
-    ]
-    if cut:
-        blocks.append(Text(id="costs-cut", lines=(cut,), style="caption"))
-    return Section("savings", SAVINGS, tuple(blocks), intro=(_INTRO,))
+    traces = len(list_detailed_traces(analysis))
+    return _ROWS if traces < 2 else _ROWS_TOGETHER // traces
 
 
 def get_shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:
@@ -250,38 +248,3 @@ def is_ranked_by_savings(rows: Sequence[OpRow]) -> bool:
     """True if the savings of most of the rows' time are known."""
     known = sum(row.seconds for row in rows if compute_gain_s(row) is not None)
     return known >= _MOSTLY * sum(row.seconds for row in rows)
-
-
-def _build_tables(trace: RankTrace, place: int, limit: int, weight: Weight) -> Iterator[tuple[str, str, Table]]:
-    """(title of the kind, label of the trace, table) of those that have rows."""
-    on_cpu = is_cpu(trace.device)
-    for kind in KINDS:
-        rows = get_shown_rows(trace, kind)
-        if not rows:
-            continue
-        caption = "A module includes its submodules, so rows overlap." if kind == "modules" else ""
-        if kind in ("kernels", "ops") and sum(row.share for row in rows[:limit] if row.phase != OUTSIDE) > 1.001:
-            many = "threads" if on_cpu else "streams"
-            caption = f"Work on several {many} overlaps, so shares add up to more than 100 %."
-        title = kind.capitalize()
-        device = (_DEVICE,) if any(row.device for row in rows) else ()
-        table = Table(
-            id=f"{kind}-{place}",
-            title=f"{title} of {trace.label}",
-            columns=(*build_cost_columns(kind, trace.device_name), *device),
-            rows=rows,
-            what=kind[:-1],
-            data=kind,
-            limit=limit,
-            sorted=SAVINGS if is_ranked_by_savings(rows) else "Time",
-            caption=caption,
-            weight=weight,
-            key=make_row_key,
-        )
-        yield title, trace.label, table
-
-
-_INTRO = (
-    "Time above the roofline: an upper bound on savings from a better kernel, fusion or layout. Rows without "
-    "a cost or a roof come last, sorted by time; where they take most of it, all rows are sorted by time."
-)

@@ -9,6 +9,7 @@ from perfkit_reports.document.blocks import Block, Section
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import trace_columns, trace_sentences
 from perfkit_reports.subjects.trace.queue_length import build_queue_blocks
+from perfkit_reports.subjects.trace.ranks import build_rank_tables
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
@@ -42,17 +43,14 @@ def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
 
 
 def build_transfers_section(analysis: TraceAnalysis) -> Section | None:
-    """Collectives and copies."""
+    """Ranks and their waits; overlap of communication, and copies. The table of operations has the collectives."""
     traces = [trace for trace in list_detailed_traces(analysis) if trace.collectives or trace.copies]
-    if not traces:
-        return None
-    blocks = build_trace_blocks("transfers", traces, _build_transfers)
-    return Section("transfers", "Communication and copies", blocks, nav="Communication")
+    blocks = (*build_rank_tables(analysis), *build_trace_blocks("transfers", traces, _build_transfers))
+    return Section("transfers", "Communication, ranks and copies", blocks, nav="Communication") if blocks else None
 
 
 def _build_transfers(trace: RankTrace, end: str) -> Sequence[Block]:
     return (
         *make_table(f"overlap{end}", "Overlap", trace_columns.OVERLAP, trace.overlap.pairs, "kind"),
-        *make_table(f"collectives{end}", "Collectives", trace_columns.COLLECTIVES, trace.collectives, "collective"),
         *make_table(f"copies{end}", "Copies", trace_columns.COPIES, trace.copies, "copy", whats="copies"),
     )

@@ -1,24 +1,20 @@
 """GEMMs and fused attention by shape: their share of the roof, and their losses."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow, ProductRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import make_calls_cell, make_code_cell, make_optional_cell, make_text_cell
-from perfkit_reports.document.blocks import Block, Section
+from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column, drop_empty_columns
-from perfkit_reports.document.weight import Weight
-from perfkit_reports.selection import make_product_key
+from perfkit_reports.selection import make_key, make_product_key
 from perfkit_reports.subjects.tables import make_table
-from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS
-from perfkit_reports.subjects.trace.series import list_detailed_traces
-from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
+from perfkit_reports.subjects.trace.call_sites import CallSites, make_line_cell
+from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS, hide_columns
 
 Row = TypeVar("Row", contravariant=True)
 
@@ -57,6 +53,7 @@ def _make_wave_loss_cell(row: ProductRow) -> Cell:
 
 
 _TIME, _SHARE, _SAVED, _ROOF, _BOUND = FIGURES
+_TIME = replace(_TIME, meter=True)
 _OP = Column[ProductRow]("Op", lambda row: _make_op_cell(row), numeric=False, help="op and phase", wrap=True)
 _DEVICE = Column[ProductRow]("Device", lambda row: make_text_cell(row.device), numeric=False, wrap=True)
 _KERNEL = Column[ProductRow]("Kernel", lambda row: make_code_cell(row.kernel, 32), numeric=False, wrap=True)
@@ -85,10 +82,6 @@ _BEHIND: tuple[Column[ProductRow], ...] = (
 )
 
 
-def _hide_columns(*columns: Column[Row]) -> tuple[Column[Row], ...]:
-    return tuple(replace(column, weight=Weight.DETAIL) for column in columns)
-
-
 def _make_size_cell(row: GemmRow) -> Cell:
     batch = f"{row.batch} of " if row.batch > 1 else ""
     return Cell(f"{batch}{row.m}×{row.n}×{row.k}", value=row.batch * row.m * row.n * row.k)
@@ -96,7 +89,7 @@ def _make_size_cell(row: GemmRow) -> Cell:
 
 _GEMMS: tuple[Column[GemmRow], ...] = (
     Column("M×N×K", _make_size_cell, numeric=False, help="with its batch size, if any"),
-    *(_TIME, _SAVED, _ROOF, _BOUND, _DTYPE),
+    *(_OP, _TIME, _ROOF, _SAVED, _BOUND, _DTYPE),
     Column("Tile", lambda row: make_text_cell(row.tile), numeric=False, help="M×N×K tile, from the kernel name"),
     _WAVE_LOSS,
     Column(
@@ -104,9 +97,9 @@ _GEMMS: tuple[Column[GemmRow], ...] = (
         lambda row: _make_loss_cell(row.tile_loss, _NO_TILE) if row.kernel else Cell(NOTHING),
         help="tile quantization: share of arithmetic wasted in partial edge tiles",
     ),
-    *(_OP, _KERNEL, _DEVICE),
-    *_hide_columns(
-        _WAVES,
+    _DEVICE,
+    *hide_columns(
+        *(_KERNEL, _WAVES),
         Column[GemmRow](
             "Split-K",
             lambda row: Cell(NOTHING) if row.split_k is None else Cell(str(row.split_k), value=row.split_k),
@@ -139,7 +132,7 @@ def _make_mask_cell(row: AttentionRow) -> Cell:
 
 _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
     Column("Queries × keys", _make_positions_cell, numeric=False, help="positions; packed sequences are summed"),
-    *(_TIME, _SAVED, _ROOF, _BOUND),
+    *(_TIME, _ROOF, _SAVED, _BOUND),
     Column("Pass", lambda row: Cell("backward" if row.backward else "forward"), numeric=False),
     Column("Library", lambda row: make_text_cell(row.backend), numeric=False, wrap=True),
     Column("Heads", _make_heads_cell, help="of queries / of keys"),
@@ -152,7 +145,7 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
         help="FLOPs exclude pairs removed by a causal or window mask",
     ),
     *(_DTYPE, _DEVICE),
-    *_hide_columns(
+    *hide_columns(
         Column[AttentionRow](
             "Batch", lambda row: Cell("packed") if row.batch is None else Cell(str(row.batch), value=row.batch)
         ),
@@ -160,34 +153,25 @@ _ATTENTIONS: tuple[Column[AttentionRow], ...] = (
         *_BEHIND,
     ),
 )
-_INTRO = (
-    "Calls of equal shape share a row, sorted by time above the roof. Each is compared with its limiting roof, compute "
-    "or bandwidth, so a skinny GEMM is not compared with the compute peak."
-)
-_INTRO_ON_DEVICE = "Time above the roof includes wave and tile quantization."
 
 
-def build_products_section(analysis: TraceAnalysis) -> Section | None:
-    """Build the tables of the detailed traces; None without any."""
-    return build_section(list_detailed_traces(analysis))
-
-
-def build_section(traces: Sequence[RankTrace]) -> Section | None:
-    """Tables of traces that have products or attention whose sizes are known; None without any."""
-    sized = [trace for trace in traces if trace.gemms or trace.attentions]
-    if not sized:
-        return None
-    intro = (_INTRO, *([_INTRO_ON_DEVICE] if any(not is_cpu(trace.device) for trace in sized) else []))
-    blocks = build_trace_blocks("products", sized, _build_tables)
-    return Section("products", "GEMMs and attention by shape", blocks, nav="GEMMs", intro=intro)
-
-
-def _build_tables(trace: RankTrace, end: str) -> Sequence[Block]:
-    gemms, attentions = drop_empty_columns(_GEMMS, trace.gemms), drop_empty_columns(_ATTENTIONS, trace.attentions)
+def build_product_tables(trace: RankTrace, sites: CallSites, end: str, limit: int) -> dict[str, tuple[Table, ...]]:
+    """Tables of GEMMs and of fused attention by the tab that they are under; an empty tuple without rows."""
     what = "shape" if is_cpu(trace.device) else "shape and kernel"
     whats = what.replace("shape", "shapes").replace("kernel", "kernels")
-    ranked: dict[str, Any] = {"whats": whats, "sorted": SAVINGS, "about": make_product_key}
-    return (
-        *make_table(f"gemms{end}", "GEMMs", gemms, trace.gemms, what, **ranked),
-        *make_table(f"attentions{end}", "Fused attention", attentions, trace.attentions, what, **ranked),
+    ranked: dict[str, Any] = {"whats": whats, "sorted": SAVINGS, "limit": limit, "about": make_product_key}
+    line = Column[ProductRow](
+        "Source line", lambda row: make_line_cell(sites, _make_launch_key(row)), numeric=False, wrap=True
     )
+    gemms = drop_empty_columns((_GEMMS[0], line, *_GEMMS[1:]), trace.gemms)
+    attentions = drop_empty_columns((_ATTENTIONS[0], line, *_ATTENTIONS[1:]), trace.attentions)
+    return {
+        "GEMM": make_table(f"gemms{end}", f"GEMMs of {trace.label}", gemms, trace.gemms, what, **ranked),
+        "Attention": make_table(
+            f"attentions{end}", f"Fused attention of {trace.label}", attentions, trace.attentions, what, **ranked
+        ),
+    }
+
+
+def _make_launch_key(row: ProductRow) -> str:
+    return make_key("kernel", row.kernel) if row.kernel else make_key("op", row.name)

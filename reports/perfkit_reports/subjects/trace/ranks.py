@@ -1,6 +1,6 @@
 """The ranks of a job: stragglers, and where ranks differ."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import TimeShare
@@ -18,30 +18,41 @@ _ROWS = 128
 
 
 def build_ranks_section(analysis: TraceAnalysis) -> Section | None:
-    """The ranks of each job, that with most ranks first."""
-    fleets = [fleet for fleet in analysis.fleets if len(fleet.ranks) > 1]
-    if not fleets:
-        return None
+    """The ranks of each job as charts, that with most ranks first."""
     splits = {trace.label: trace.time_split for trace in analysis.traces}
-    if len(fleets) == 1:
-        return Section("ranks", "Ranks", tuple(_build_blocks(fleets[0], splits, "")))
-    groups = (
-        Group(
-            id=f"ranks-job{place}", title=f"Job {fleet.job}", blocks=tuple(_build_blocks(fleet, splits, f"-job{place}"))
-        )
+    blocks = _build_jobs(analysis, "ranks", lambda fleet, end: _build_charts(fleet, splits, end))
+    return Section("ranks", "Ranks", blocks) if blocks else None
+
+
+def build_rank_tables(analysis: TraceAnalysis) -> tuple[Block, ...]:
+    """Tables of ranks and collectives of each job, and what ranks send to which others."""
+    return _build_jobs(analysis, "rank-tables", _build_tables)
+
+
+def _build_jobs(
+    analysis: TraceAnalysis, name: str, build: Callable[[Fleet, str], Iterator[Block]]
+) -> tuple[Block, ...]:
+    """Blocks of each job of several ranks; of several jobs each under its name."""
+    fleets = [fleet for fleet in analysis.fleets if len(fleet.ranks) > 1]
+    if len(fleets) <= 1:
+        return tuple(block for fleet in fleets for block in build(fleet, ""))
+    return tuple(
+        Group(id=f"{name}-job{place}", title=f"Job {fleet.job}", blocks=tuple(build(fleet, f"-job{place}")))
         for place, fleet in enumerate(fleets)
     )
-    return Section("ranks", "Ranks", tuple(groups))
 
 
-def _build_blocks(fleet: Fleet, splits: Mapping[str, Sequence[TimeShare]], end: str) -> Iterator[Block]:
-    slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
+def _build_charts(fleet: Fleet, splits: Mapping[str, Sequence[TimeShare]], end: str) -> Iterator[Block]:
     yield from make_list(f"fleet{end}", trace_sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF)
     # Of many ranks only some are analyzed in full: then all are split alike, as their rows allow.
     full = all(row.label in splits for row in fleet.ranks)
     yield chart.build_chart(fleet.ranks, splits if full else {}, f"ranks-chart{end}")
     if fleet.grid is not None:
         yield from rank_step_map.build_charts(fleet.grid, f"rank-steps{end}")
+
+
+def _build_tables(fleet: Fleet, end: str) -> Iterator[Block]:
+    slowest = sorted(fleet.ranks, key=lambda row: -row.step_s)
     yield from make_table(f"ranks{end}", "Ranks, slowest first", trace_columns.RANKS, slowest, "rank", limit=_ROWS)
     yield from make_table(
         f"skew{end}", "Waits at collectives", trace_columns.SKEW, fleet.skew, "collective", sorted="Wait per step"

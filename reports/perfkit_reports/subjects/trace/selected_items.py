@@ -1,19 +1,16 @@
 """The facts that a page shows of a kernel, an op, a module, a phase or idle time that was chosen in a table or a
 figure."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.step import BY_STACK, FRAME, KERNEL, OP, OUTSIDE, TIME, OpRow
+from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.idle.idle_gaps import format_frame
 from perfkit.core import units
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 from perfkit_reports.cells import LONGEST, make_calls_cell, make_integer_cell, make_optional_cell, make_seconds_cell
-from perfkit_reports.charts.flame import list_paths
 from perfkit_reports.demangle import demangle_name
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.selected_item import SelectedItem
@@ -21,6 +18,7 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import find_work_style
 from perfkit_reports.selection import hash_row_part, make_key, make_name_key, make_row_key
+from perfkit_reports.subjects.trace.call_sites import CallSites, find_call_sites, make_stacks_cell
 from perfkit_reports.subjects.trace.costs import KINDS, SAVINGS, build_cost_columns, compute_gain_s, get_shown_rows
 from perfkit_reports.subjects.trace.idle import list_selected_idle
 
@@ -28,8 +26,6 @@ _LONGEST = 2000  # characters of a kernel's name: templates fit, damaged names d
 _NO_PLACE = "not on the roofline: FLOPs, bytes or time unknown"
 CALLED_FROM = "Launched from"
 _EXACT = 0.02  # the formula is shown where it gives the time that the roofs allow
-_PLACES = 3
-_FRAMES = 6  # the innermost ones
 
 
 def list_selected_items(
@@ -47,8 +43,8 @@ def list_selected_items(
 def _list_trace_items(trace: RankTrace, limit: int, about: AbstractSet[str], owner: str) -> Iterator[SelectedItem]:
     yield from list_selected_idle(trace, owner)
     rows = _list_rows(trace, limit, about)
-    lines = _find_call_sites(trace)
-    facts = {kind: _list_fact_columns(kind, trace, lines) for kind in dict.fromkeys(row.kind for row in rows)}
+    sites = find_call_sites(trace)
+    facts = {kind: _list_fact_columns(kind, trace, sites) for kind in dict.fromkeys(row.kind for row in rows)}
     for row in rows:
         yield _make_item(
             row,
@@ -60,7 +56,7 @@ def _list_trace_items(trace: RankTrace, limit: int, about: AbstractSet[str], own
         # Work outside the steps has figures per step, too, and is no part of one.
         same = [row for row in rows_of_name if row.phase != OUTSIDE] or rows_of_name
         if len(rows_of_name) > 1:
-            yield _make_item(same[0], owner, "", _list_summed_facts(same, lines))
+            yield _make_item(same[0], owner, "", _list_summed_facts(same, sites))
 
 
 def _make_item(row: OpRow, owner: str, part: str, facts: Iterable[tuple[str, Cell]]) -> SelectedItem:
@@ -85,8 +81,9 @@ def _list_rows(trace: RankTrace, limit: int, about: AbstractSet[str]) -> list[Op
     rows = [row for kind in KINDS for row in get_shown_rows(trace, kind, limit)]
     keys = {make_row_key(row) for row in rows}
     named = about | {row.op for row in rows}
-    more = [row for row in trace.ops if row.name in named]
-    more = sorted(more, key=lambda row: -row.seconds)[:limit]
+    longest = sorted(trace.ops, key=lambda row: -row.seconds)
+    firsts = {row.name: row for row in reversed(longest)}  # the table may name any op, as a row of several layers
+    more = [*[row for row in longest if row.name in named][:limit], *list(firsts.values())[-limit:]]
     return rows + [
         row
         for row in {make_row_key(row): row for row in (*more, *trace.points)}.values()
@@ -104,7 +101,7 @@ def _group_by_name(trace: RankTrace, rows: Sequence[OpRow]) -> Iterable[list[OpR
     return groups.values()
 
 
-def _list_summed_facts(rows: Sequence[OpRow], lines: Mapping[str, Cell]) -> Iterator[tuple[str, Cell]]:
+def _list_summed_facts(rows: Sequence[OpRow], sites: CallSites) -> Iterator[tuple[str, Cell]]:
     """Figures that add up over rows of one name."""
     gains = [gain for row in rows if (gain := compute_gain_s(row)) is not None]
     yield "Rows", make_integer_cell(len(rows))
@@ -116,10 +113,10 @@ def _list_summed_facts(rows: Sequence[OpRow], lines: Mapping[str, Cell]) -> Iter
     yield "Calls", make_calls_cell(sum(row.calls for row in rows))
     critical = [row.critical_s for row in rows if row.critical_s is not None]
     yield "On the critical path", make_seconds_cell(sum(critical)) if critical else Cell(NOTHING)
-    yield CALLED_FROM, lines.get(make_name_key(rows[0]), Cell(NOTHING))
+    yield CALLED_FROM, make_stacks_cell(sites, make_name_key(rows[0]))
 
 
-def _list_fact_columns(kind: str, trace: RankTrace, lines: Mapping[str, Cell]) -> list[Column[OpRow]]:
+def _list_fact_columns(kind: str, trace: RankTrace, sites: CallSites) -> list[Column[OpRow]]:
     """The columns of the kind's table without the name, and the details of a single row."""
     table = f"{kind}s" if f"{kind}s" in KINDS else "phases"
     rest = build_cost_columns(table, trace.device_name)[1:]
@@ -134,7 +131,7 @@ def _list_fact_columns(kind: str, trace: RankTrace, lines: Mapping[str, Cell]) -
     explained = replace(
         rest[best], cell=lambda row: replace(rest[best].cell(row), detail=_format_formula(row, trace.ceilings))
     )
-    place = Column[OpRow](CALLED_FROM, lambda row: lines.get(make_name_key(row), Cell(NOTHING)))
+    place = Column[OpRow](CALLED_FROM, lambda row: make_stacks_cell(sites, make_name_key(row)))
     return [*rest[:best], *achieved, explained, *rest[best + 1 :], place]
 
 
@@ -178,24 +175,3 @@ def _list_parents(row: OpRow) -> Iterator[tuple[str, str]]:
         yield f"module {row.module}", make_key("module", row.module)
     if row.phase not in ("", OUTSIDE) and row.kind != "phase":
         yield f"phase {row.phase}", make_key("phase", row.phase)
-
-
-def _find_call_sites(trace: RankTrace) -> Mapping[str, Cell]:
-    """The functions that launched most of each name, by its key, and the stack of the first one."""
-    spent: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
-    for flame in (graph for graph in trace.flames if graph.grouping == BY_STACK):
-        for path, seconds in zip(list_paths(flame), flame.values.get(TIME, ()), strict=True):
-            kind, name = path[-1]
-            frames = tuple(format_frame(step) for of, step in path if of == FRAME)
-            if kind in (OP, KERNEL):
-                spent[make_key(kind, name)][frames] += seconds
-    return {name: _make_stack_cell(stacks) for name, stacks in spent.items()}
-
-
-def _make_stack_cell(stacks: Mapping[tuple[str, ...], float]) -> Cell:
-    ordered = sorted(stacks, key=lambda frames: -stacks[frames])
-    if not ordered or not ordered[0]:
-        return Cell(NOTHING)
-    places = [f"{frames[-1]} {units.format_seconds(stacks[frames])}" for frames in ordered[:_PLACES] if frames]
-    more = f" and {len(ordered) - _PLACES} more" if len(ordered) > _PLACES else ""
-    return Cell("; ".join(places) + more, detail=" > ".join(ordered[0][-_FRAMES:]))

@@ -11,7 +11,7 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.charts import roofline as roofline_chart
 from perfkit_reports.charts.roofline_plane import RooflinePlane
 from perfkit_reports.charts.roofs import is_placeable
-from perfkit_reports.document.blocks import Bar, Bars, Block, Choice, Section, Text
+from perfkit_reports.document.blocks import Bar, Bars, Block, Chart, Choice, Section, Text
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.tables import make_list
 from perfkit_reports.subjects.trace import trace_headline
@@ -27,6 +27,7 @@ from perfkit_reports.subjects.trace.series import (
     list_traces,
 )
 
+_BESIDE = 440  # pixels of the roofline beside the memory
 _SUM = "Parts sum to 100 %. Overlapped communication and copies count as compute."
 _TO_SCALE = _SUM.replace("Parts sum to 100 %", "Parts of a bar sum to its step; all bars share one scale")
 _CUT = (
@@ -37,8 +38,8 @@ _ONE_DOT = "A roofline needs more than one dot; the figures are in the table bel
 _NO_DOT = "No work has both FLOPs and bytes."
 _WITHOUT_ROOFS = "Performance; roofs are unknown. Dot area is the share of the step."
 _AXES = (
-    "Performance against the limits of the device. Solid roofs are measured, dashed roofs come from a "
-    "datasheet. Dot area is the share of the step; the distance to the roof is the potential saving."
+    "Solid roofs are measured, dashed ones are from a datasheet. Dot area is the share of the step; the distance to "
+    "the roof is the potential saving."
 )
 # Parts of the step whose names need an explanation.
 _MEANING = {
@@ -147,12 +148,12 @@ def _is_alike(one: Bar, other: Bar) -> bool:
     return said(one) == said(other)
 
 
-def build_trace_roofline(analysis: TraceAnalysis) -> Section:
+def build_trace_roofline(analysis: TraceAnalysis) -> tuple[Block, ...]:
     """The roofline of the traces in detail, or why it cannot be drawn."""
     trace = choose_focus_trace(analysis)
-    return build_roofline_section(
-        build_plane(analysis), "trace", trace_headline.explain_missing_roofline(trace) if trace else ""
-    )
+    reason = trace_headline.explain_missing_roofline(trace) if trace else ""
+    blocks = build_roofline_section(build_plane(analysis), "trace", reason).blocks
+    return tuple(replace(block, height=_BESIDE) if isinstance(block, Chart) else block for block in blocks)
 
 
 def build_roofline_section(

@@ -21,7 +21,7 @@ from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.wording import format_plural
 
 # Characters of a page for steps, compressed: of further steps as many as there is room for.
-ROOM = 600_000
+ROOM = 450_000
 _LETTERS = 4 / 3  # characters of a byte
 _LONGEST = 10  # idle times in the table
 _LONGER = 0.01  # than the step: the time from its launches to its end

@@ -107,21 +107,21 @@ def test_fixes_whose_gains_are_findings_of_another_trace_are_not_combined() -> N
 
 
 def test_sections_that_have_nothing_to_say_are_left_out() -> None:
-    every = [
-        "findings",
-        "changed",
-        "time",
-        "timeline",
-        "roofline",
-        "savings",
-        "products",
-        "ranks",
-        "launches",
-        "transfers",
-    ]
-    assert sections(sample.realistic()) == [*every, "coverage", "method"]
+    shown = ["changed", "ranks", "timeline", "savings", "roofline"]
+    folded = ["findings", "time", "launches", "transfers", "coverage", "method"]
+    made = build_document(sample.realistic()).sections
+    assert [section.id for section in made if not section.folded] == shown
+    assert [section.id for section in made if section.folded] == folded
     assert not {"changed", "ranks", "memory"} & set(sections(sample.alone()))
-    assert "products" not in sections(sample.without_shapes())
+
+
+def test_gemms_attention_and_collectives_are_tabs_of_the_one_table() -> None:
+    costs = blocks(build_document(sample.realistic()))["costs"]
+    assert isinstance(costs, Choice)
+    tabs = list(dict.fromkeys(tab for tab, _ in costs.options))
+    assert tabs == ["All", "GEMM", "Attention", "Kernels", "Collectives", "Modules", "Phases"]
+    labels = ["rank 0", "main rank 0", "rank 1"]
+    assert list(costs.options) == [(tab, label) for tab in tabs for label in labels]
 
 
 def test_the_document_tells_the_story() -> None:
@@ -132,7 +132,7 @@ def test_the_document_tells_the_story() -> None:
     found = blocks(told)["found"]
     assert isinstance(found, Findings)
     assert (found.items, found.owner) == (analysis.findings, "Trace")
-    (intro,) = told.sections[1].intro
+    (intro,) = told.sections[0].intro
     assert list_figures(intro)[-1] == "-6.28 ms"
     assert "Straggler: rank 1" in lines(analysis, "fleet")
     assert {"120", "330"} <= {*list_figures(lines(analysis, "launched-0"))}
@@ -145,7 +145,10 @@ def test_the_document_tells_the_story() -> None:
 
 def test_units_bear_the_names_that_the_vendor_of_the_device_gives_them() -> None:
     found = blocks(build_document(sample.alone()))
-    assert {"bf16 Tensor Core", "fp32 CUDA core"} <= set(column(found["kernels-0"], "Unit"))
+    facts = [
+        dict(item.facts) for item in build_document(sample.alone()).chosen() if item.kind == "kernel" and item.part
+    ]
+    assert {"bf16 Tensor Core", "fp32 CUDA core"} <= {each["Unit"].text for each in facts}
     assert {"bf16 Tensor Core", "fp32 CUDA core", "memory"} <= set(column(found["ceilings"], "Ceiling"))
 
 

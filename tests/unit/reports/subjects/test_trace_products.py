@@ -4,21 +4,23 @@ from typing import Any
 
 import pytest
 
-from perfkit_reports.document.blocks import Details, Table
+from perfkit.analysis.model.trace import RankTrace
+from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import NOT_KNOWN, Cell
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.trace.products import build_section
+from perfkit_reports.subjects.trace.products import build_product_tables
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import column
 from tests.fixtures.rank_traces import attention, gemm, rank_trace
 
 
-def table(place: int = 0, **rows: Any) -> Table:
-    made = build_section([rank_trace(**rows)])
-    assert made is not None
-    block = made.blocks[place]
-    assert isinstance(block, Table)
-    return block
+def tables(trace: RankTrace) -> list[Table]:
+    return [table for some in build_product_tables(trace, {}, "-0", limit=40).values() for table in some]
+
+
+def table(**rows: Any) -> Table:
+    (made,) = tables(rank_trace(**rows))
+    return made
 
 
 def cells(of: Table) -> dict[str, Cell]:
@@ -70,11 +72,7 @@ def test_a_tile_that_is_not_told_is_no_loss_of_none() -> None:
 
 def test_a_cpu_has_neither_kernels_nor_waves() -> None:
     (cpu,) = sample.cpu_only().traces
-    made = build_section([cpu])
-    assert made is not None
-    assert not any("waves" in line for line in made.intro)
-    (block,) = made.blocks
-    assert isinstance(block, Table)
+    (block,) = tables(cpu)
     assert not {"Kernel", "Tile", "Waves", "Wave loss", "Tile loss"} & {each.title for each in block.columns}
 
 
@@ -90,17 +88,10 @@ def test_attention_by_its_sizes() -> None:
     assert "Mask" not in packed
 
 
-def test_both_tables_stand_in_one_section_with_those_of_other_traces_folded() -> None:
-    made = build_section([rank_trace(gemms=(gemm(0.4),), attentions=(attention(0.2),))])
-    assert made is not None
-    assert [(block.id, block.data) for block in made.blocks if isinstance(block, Table)] == [
-        ("gemms-0", "gemms"),
-        ("attentions-0", "attentions"),
-    ]
-    several = build_section([rank_trace(label=f"rank {rank}", gemms=(gemm(0.4),)) for rank in range(2)])
-    assert several is not None
-    assert isinstance(several.blocks[1], Details)
-    assert build_section([rank_trace()]) is None
+def test_gemms_and_attention_have_a_table_each() -> None:
+    made = tables(rank_trace(gemms=(gemm(0.4),), attentions=(attention(0.2),)))
+    assert [(block.id, block.data) for block in made] == [("gemms-0", "gemms"), ("attentions-0", "attentions")]
+    assert tables(rank_trace()) == []
 
 
 def test_what_is_shown_at_first_fits_a_phone() -> None:
