@@ -30,9 +30,11 @@ ARGUMENTS = [
 ]
 
 
-# Scrolls a section into view and waits until its figures are drawn; in the page, where a call takes no frames.
+# Unfolds a section, scrolls it into view and waits until its figures are drawn; in the page, where a call takes no
+# frames.
 _VISIT = """async (id) => {
   const section = document.getElementById(id);
+  for (const fold of section.querySelectorAll(":scope > details")) fold.open = true;
   section.scrollIntoView({ behavior: "instant" });
   for (const chart of section.querySelectorAll(".chart")) {
     if (!chart.checkVisibility()) continue;
@@ -70,7 +72,7 @@ class Opened:
         return [str(section.get_attribute("id")) for section in self.page.locator("main > section").all()]
 
     def visit(self, section: str) -> int:
-        """Scroll a section into view and wait until its figures are drawn. Returns how wide the page is then."""
+        """Unfold a section, scroll it into view and wait until its figures are drawn. Returns the page's width then."""
         return int(self.page.evaluate(_VISIT, section))
 
     def column(self, group: str, number: int) -> list[str]:

@@ -87,6 +87,7 @@ def test_from_a_row_to_its_block_and_the_link_shows_it(open_report: Any, width: 
     report = open_report(with_flames(FLAME), width=width)
     page = report.page
     report.visit("savings")
+    page.get_by_role("radio", name="Kernels").check(force=True)
     page.locator("#kernels-0-rows .choose", has_text="softmax_warp_forward").first.click()
     page.locator("#drawer").get_by_role("button", name="flame graph").click()
     chosen = page.locator(".block.chosen")

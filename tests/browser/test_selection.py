@@ -120,6 +120,7 @@ def test_a_finding_names_its_ops_and_is_marked_with_them(open_report: Any) -> No
     )
     report = open_report(replace(sample.alone(), findings=(slow,)))
     page = report.page
+    report.visit("findings")
     page.locator(".finding [data-choose]").first.click()
     assert selected(page) == "op:aten::_softmax"
     assert page.locator(".finding.chosen").count() == 1
@@ -142,7 +143,9 @@ def test_a_kernel_leads_to_the_finding_about_its_op(open_report: Any) -> None:
     report = open_report(replace(sample.alone(), findings=(slow, other)))
     page = report.page
     report.visit("savings")
+    page.get_by_role("radio", name="Kernels").check(force=True)
     page.locator("#kernels-0-rows .choose", has_text="GeluCUDA").click()
+    report.visit("findings")
     assert page.locator(".finding.chosen h3").all_inner_texts() == ["Slow"]
     assert page.locator("#drawer").get_by_role("button", name="findings").count() == 1
 
@@ -155,6 +158,7 @@ def test_a_finding_chooses_all_that_it_is_about(open_report: Any) -> None:
     other = replace(slow, title="Also slow", ops=ops[:1])
     report = open_report(replace(sample.alone(), findings=(slow, other)))
     page = report.page
+    report.visit("findings")
     page.locator(".finding").get_by_role("button", name="all 2").click()
     assert selected(page) == "finding:Slow"
     assert page.locator(".finding.chosen h3").all_inner_texts() == ["Slow"]
@@ -203,6 +207,7 @@ def test_a_finding_about_the_host_leads_to_its_idle_time_and_back(open_report: A
     gap = rank_traces.gap(1e-3, cause=LATE, frame="train.py(12): train_step")
     report = open_report(replace(sample.alone(gaps=(gap,)), findings=(slow, other)))
     page, drawer = report.page, report.page.locator("#drawer")
+    report.visit("findings")
     page.locator(".finding").get_by_role("button", name=LATE).click()
     assert selected(page) == f"idle:{LATE}"
     assert "train_step (train.py:12)" in drawer.inner_text()

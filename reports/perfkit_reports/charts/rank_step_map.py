@@ -7,7 +7,7 @@ from perfkit.analysis.model.fleet import LATE, STEP, WAIT, StepGrid
 from perfkit.core import units
 from perfkit_reports.charts.frame import Trace, build_figure, escape_text
 from perfkit_reports.charts.rank_charts import get_cell_color
-from perfkit_reports.document.blocks import Chart, Group
+from perfkit_reports.document.blocks import Block, Chart, Choice
 from perfkit_reports.palette import BLUE, VERMILLION
 from perfkit_reports.wording import format_plural
 
@@ -18,16 +18,13 @@ _NAMED = 24  # most rows with room for a name each
 _HEIGHT = 420  # of many rows, pixels
 
 
-def build_charts(grid: StepGrid, name: str) -> tuple[Group, ...]:
-    """A map for each figure that is known, under its title; `name` begins their ids."""
-    return tuple(
-        Group(
-            id=f"{name}-{place}",
-            title=f"{_get_title(figure)} by rank and step",
-            blocks=(_build_chart(grid, figure, f"{name}-chart-{place}"),),
-        )
+def build_charts(grid: StepGrid, name: str) -> Choice:
+    """A map for each figure that is known, one at a time; `name` begins their ids."""
+    options: dict[tuple[str, ...], Block] = {
+        (_get_title(figure),): _build_chart(grid, figure, f"{name}-chart-{place}")
         for place, figure in enumerate(grid.figures)
-    )
+    }
+    return Choice(id=name, title="By rank and step", keys=("Figure",), options=options)
 
 
 def _get_title(figure: str) -> str:

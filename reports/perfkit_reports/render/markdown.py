@@ -26,6 +26,7 @@ from perfkit_reports.document.blocks import (
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.fixes import Fixes
+from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.tables import drop_empty_columns
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import order_categories
@@ -101,6 +102,7 @@ class _Page:
             Choice: self._render_choice,
             Narrow: self._skip_block,
             Fixes: self._skip_block,
+            Pick: self._skip_block,
         }
         return draw[type(block)](block, level)
 
@@ -153,7 +155,7 @@ class _Page:
     def _render_timeline(self, timeline: Timeline, level: int) -> list[str]:
         return self._render_block(timeline.words, level)
 
-    def _skip_block(self, block: Narrow | Fixes, level: int) -> list[str]:
+    def _skip_block(self, block: Narrow | Fixes | Pick, level: int) -> list[str]:
         return []
 
     def _render_bars(self, block: Bars, level: int) -> list[str]:

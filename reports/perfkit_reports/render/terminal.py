@@ -28,6 +28,7 @@ from perfkit_reports.document.blocks import (
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.fixes import Fixes
+from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import build_legend
@@ -96,6 +97,7 @@ class _Screen:
             Choice: self._print_choice,
             Narrow: self._skip_block,
             Fixes: self._skip_block,
+            Pick: self._skip_block,
         }
         draw[type(block)](block)
 
@@ -205,7 +207,7 @@ class _Screen:
     def _print_timeline(self, timeline: Timeline) -> None:
         self._print_block(timeline.words)
 
-    def _skip_block(self, block: Narrow | Fixes) -> None:
+    def _skip_block(self, block: Narrow | Fixes | Pick) -> None:
         """Nothing to do: everything is shown."""
 
     def _print_bars(self, block: Bars) -> None:

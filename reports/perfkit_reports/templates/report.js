@@ -220,6 +220,25 @@
     show();
   });
 
+  // One choice for the page: the same value in all choosers of its key, and a timeline's first step of it.
+  function pickValue(chooser, value) {
+    if (chooser.matches("fieldset")) {
+      const label = all("label", chooser).find((one) => one.textContent.trim() === value);
+      if (!label) return;
+      label.querySelector("input").checked = true;
+    } else {
+      const option = all("option", chooser).find(({ text }) => text === value || (chooser.matches("[data-steps]") && text.startsWith(`${value}, `)));
+      if (!option) return;
+      chooser.value = option.value;
+    }
+    chooser.dispatchEvent(new Event("change"));
+  }
+  all("[data-pick]").forEach((box) =>
+    box.addEventListener("change", () => {
+      for (const chooser of all(`[data-key="${box.dataset.pick}"], [data-steps]`)) pickValue(chooser, box.value);
+    }),
+  );
+
   // Of what has tags, that is shown which has what each of the selects names.
   all("[data-narrow]").forEach((box) => {
     const things = all("[data-tags]").filter((thing) => !thing.parentElement.closest("[data-tags]"));

@@ -132,9 +132,9 @@ def _build_blocks(variant: Variant, end: str) -> Iterator[Block]:
         yield from make_list(f"fleet{end}", trace_sentences.describe_fleet(fleet), style="paragraph")
     yield from make_table(f"ranks{end}", "Ranks", _RANKS, _list_ranks(variant), "rank", data="", limit=None)
     if variant.steps_by_rank is not None:
-        yield from rank_step_map.build_charts(variant.steps_by_rank, f"timed-steps{end}")
+        yield rank_step_map.build_charts(variant.steps_by_rank, f"timed-steps{end}")
     elif fleet is not None and fleet.grid is not None:
-        yield from rank_step_map.build_charts(fleet.grid, f"traced-steps{end}")
+        yield rank_step_map.build_charts(fleet.grid, f"traced-steps{end}")
     yield from make_table(f"volumes{end}", "Collectives per step", _VOLUMES, variant.volumes, "collective", data="")
     if variant.traced_step is not None:
         rows, what = variant.traced_step.collectives, "kind of collective"

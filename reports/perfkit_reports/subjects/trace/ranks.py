@@ -46,9 +46,12 @@ def _build_charts(fleet: Fleet, splits: Mapping[str, Sequence[TimeShare]], end: 
     yield from make_list(f"fleet{end}", trace_sentences.describe_fleet(fleet), style="paragraph", weight=Weight.BRIEF)
     # Of many ranks only some are analyzed in full: then all are split alike, as their rows allow.
     full = all(row.label in splits for row in fleet.ranks)
-    yield chart.build_chart(fleet.ranks, splits if full else {}, f"ranks-chart{end}")
-    if fleet.grid is not None:
-        yield from rank_step_map.build_charts(fleet.grid, f"rank-steps{end}")
+    bars = chart.build_chart(fleet.ranks, splits if full else {}, f"ranks-chart{end}")
+    if fleet.grid is None:
+        yield bars
+    else:
+        maps = rank_step_map.build_charts(fleet.grid, f"rank-steps{end}")
+        yield Group(id=f"rank-charts{end}", blocks=(bars, maps), beside=True)
 
 
 def _build_tables(fleet: Fleet, end: str) -> Iterator[Block]:

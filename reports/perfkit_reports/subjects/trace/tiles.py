@@ -46,6 +46,8 @@ def build_badges(analysis: TraceAnalysis) -> Iterator[Tile]:
 def _build_idle_tile(trace: RankTrace) -> Tile:
     """Idle time of the device; on a CPU, which is never idle, the time outside ops."""
     launches = trace.launches
+    if trace.missing_device_reason:
+        return Tile("Device idle", make_unknown_cell("launched work was not recorded"))
     if is_cpu(trace.device):
         outside = next((part for part in trace.time_split if part.category == time_split.PYTHON), None)
         if outside is None:

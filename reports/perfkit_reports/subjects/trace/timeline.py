@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -14,6 +15,7 @@ from perfkit.core import units
 from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.cells import make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.blocks import Group, Section, Table, Timeline
+from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.tables import Column
 from perfkit_reports.palette import WorkStyle, get_slice_style
 from perfkit_reports.subjects.tables import make_table
@@ -41,8 +43,14 @@ _IDLE: tuple[Column[tuple[int, int, str, str]], ...] = (
 
 
 def build_timeline_section(analysis: TraceAnalysis) -> Section | None:
-    """The steps of the traces in detail; None where none has any."""
-    return build_section(list_detailed_traces(analysis))
+    """The steps of the traces in detail, below the choice of one for the page; None where none has any."""
+    traces = list_detailed_traces(analysis)
+    section = build_section(traces)
+    if section is None or len(traces) < 2:
+        return section
+    label = "Rank" if analysis.fleets else "Trace"
+    pick = Pick(id="pick-trace", key="Trace", label=label, values=tuple(trace.label for trace in traces))
+    return replace(section, blocks=(pick, *section.blocks))
 
 
 def build_section(traces: Sequence[RankTrace]) -> Section | None:

@@ -195,10 +195,9 @@ def test_bars_to_scale_are_as_long_as_what_they_take() -> None:
 
 
 def test_a_map_of_ranks_and_steps_shows_who_is_slow() -> None:
-    step, late = rank_step_map.build_charts(sample.steps_of_ranks(), "map")
-    assert step.title.startswith("Step")
-    assert late.title.startswith("Straggler delay")
-    (chart,) = late.blocks
+    ((step, _), (late, chart)) = rank_step_map.build_charts(sample.steps_of_ranks(), "map").options.items()
+    assert step[0].startswith("Step")
+    assert late[0].startswith("Straggler delay")
     assert isinstance(chart, Chart)
     go.Figure(chart.figure)
     rows = chart.figure["data"]
@@ -213,8 +212,7 @@ def test_a_map_of_ranks_and_steps_shows_who_is_slow() -> None:
 
 
 def test_of_few_ranks_each_has_a_row_with_its_name() -> None:
-    step, _ = rank_step_map.build_charts(sample.steps_of_ranks(3, 20), "map")
-    (chart,) = step.blocks
+    chart, _ = rank_step_map.build_charts(sample.steps_of_ranks(3, 20), "map").options.values()
     assert isinstance(chart, Chart)
     assert chart.figure["layout"]["yaxis"]["ticktext"] == ["rank 0", "rank 1", "rank 2"]
     assert "longest of" not in chart.caption
