@@ -104,12 +104,12 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     silence_kineto()
 
     import msgspec
-    from rich.console import Console
 
     from perfkit.plan.advise.advise import advise
     from perfkit_cli.modes.advise_verify import prepare_verification, verify_advice
     from perfkit_cli.options.command_line import get_command_line
     from perfkit_cli.options.variants import parse_named_variants
+    from perfkit_cli.output.console import make_console
 
     as_json = options["as_json"]
     if options["verify"] is None:
@@ -119,7 +119,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     variants = parse_named_variants(options["technique"])
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
-    with Console(stderr=True, quiet=as_json).status("planning") as status:
+    with make_console(stderr=True, quiet=as_json).status("planning") as status:
         advice = advise(
             subject,
             variants,

@@ -157,14 +157,13 @@ def command(
     Dumps of torch's flight recorder (one file per rank) are recognized by content. The report names the collective that
     ranks wait in, the ranks that did not enter it, and mismatched shapes or order.
     """
-    from rich.console import Console
-
     from perfkit.analysis.pipeline.trace_analysis import analyze_traces
     from perfkit.core.errors import UsageError
     from perfkit.core.text_blocks import ReadLimits
     from perfkit.flight.flight_dumps import select_dumps
     from perfkit.store.summary import TRACE_REPORT_FILE
     from perfkit.trace.readers.trace_sources import expand_sources
+    from perfkit_cli.output.console import make_console
     from perfkit_cli.output.trace_progress import show_reading
 
     limits = ReadLimits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
@@ -177,7 +176,7 @@ def command(
         from perfkit.analysis.pipeline.trace_parts import Part, write_part
 
         asked: dict[str, Any] = {"device": device, "capture": capture, "what_ifs": what_ifs, "engine": engine}
-        with show_reading(Console(stderr=True, quiet=quiet)) as progress:
+        with show_reading(make_console(stderr=True, quiet=quiet)) as progress:
             ranks = write_part(traces, Part(*part), into, jobs=jobs, limits=limits, progress=progress, **asked)
         if not quiet:
             click.echo(f"part {part[0]} of {part[1]}: {ranks} traces summarized in {into}")
@@ -197,7 +196,7 @@ def command(
         if as_json
         else choose_folder(sources, out, OUT / _derive_report_name(sources), TRACE_REPORT_FILE, "perfkit analyze")
     )
-    with show_reading(Console(stderr=True, quiet=quiet or as_json)) as progress:
+    with show_reading(make_console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyze_traces(
             sources,
             against=against,

@@ -252,10 +252,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     must prove that it was active. Then rounds of fresh processes are timed, interleaved, until every speed-up is known
     to --precision. The report is one HTML file, next to the raw results.
     """
-    from rich.console import Console
-
     from perfkit.measure.bench import name_default_folder
     from perfkit.store.layout import SUITE_FILE
+    from perfkit_cli.output.console import make_console
     from perfkit_cli.output.error_output import describe_interrupt
 
     if options["launcher"] == KUBERNETES:
@@ -263,7 +262,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     refuse_kubernetes_options(ctx)
     quiet, verbose = options["quiet"], options["verbose"]
-    console = Console(stderr=True, quiet=quiet)
+    console = make_console(stderr=True, quiet=quiet)
     existing = options["into"] or options["resume"]
     if options["trust"] and existing is not None:
         trust_suite(existing)

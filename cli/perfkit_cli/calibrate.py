@@ -47,8 +47,6 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     value of all calibrations is kept. Keep the machine idle: figures that do not repeat are labeled low confidence, and
     disturbed ones are measured again next time.
     """
-    from rich.console import Console
-
     from perfkit.core.optional_deps import require_torch
     from perfkit.devices.calibration.calibrate import parse_threads
     from perfkit.devices.lookup.ceiling_lookup import calibrate_machine, resolve_ceilings
@@ -56,6 +54,7 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
     from perfkit.devices.machine.fingerprint import check_device
     from perfkit.devices.machine.machine import count_available_cores
     from perfkit_cli.output.ceilings import build_ceilings_table
+    from perfkit_cli.output.console import make_console
     from perfkit_cli.output.live_lines import show_lines
 
     require_torch("calibrate")
@@ -74,10 +73,10 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
         counts = parse_threads(threads) if threads else tuple(sorted({1, count_available_cores()}))
     missing = _find_missing_threads(target.kind, target.name, counts, short=short, force=force)
     if missing is not None:
-        with show_lines(Console(stderr=True)) as tell:
+        with show_lines(make_console(stderr=True)) as tell:
             calibrate_machine(target.kind, missing, short=short, progress=tell, device_name=target.name)
     known = resolve_ceilings(target.kind, target.name, counts, calibrate=False)
-    console = Console()
+    console = make_console()
     console.print(build_ceilings_table(known, console.width))
     for note in known.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
@@ -89,8 +88,6 @@ def command(device: str, threads: str | None, world_size: int | None, short: boo
 
 def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: bool) -> None:
     """Show the rates of collectives between `ranks` ranks, measured if unknown."""
-    from rich.console import Console
-
     from perfkit.devices.links.link_calibration import (
         find_groups,
         is_measurement_missing,
@@ -99,6 +96,7 @@ def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: 
     )
     from perfkit.devices.machine.visible_gpus import explain_missing_gpus
     from perfkit_cli.output.ceilings import build_links_table, describe_links
+    from perfkit_cli.output.console import make_console
     from perfkit_cli.output.live_lines import show_lines
 
     if not is_cpu(target.kind) and (why := explain_missing_gpus(ranks, target.visible)):
@@ -106,10 +104,10 @@ def _calibrate_links(target: "ChosenDevice", ranks: int, *, short: bool, force: 
     rates = load_link_rates(target.kind, target.name)
     kinds = [group.link for group in find_groups(target.kind, ranks)]
     if force or is_measurement_missing(rates, ranks, short=short, links=kinds):
-        with show_lines(Console(stderr=True)) as tell:
+        with show_lines(make_console(stderr=True)) as tell:
             rates = measure_links(target.kind, target.name, ranks, short=short, progress=tell)
     of_these = [rate for rate in rates if rate.ranks == ranks]
-    console = Console()
+    console = make_console()
     for kind in kinds:
         console.print(build_links_table([rate for rate in of_these if rate.link == kind], ranks))
     for note in describe_links(of_these):

@@ -144,10 +144,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     With --learn, each PATH is a suite of perfkit bench, a folder of suites, or a GPU trace. Their op times are stored
     per device, with its measured ceilings, and used by plans. Use --gpu for traces that do not name their GPU.
     """
-    from rich.console import Console
-
     from perfkit_cli.modes.plan_offers import plan_options, select_links
     from perfkit_cli.modes.planning import plan_suite
+    from perfkit_cli.output.console import make_console
     from perfkit_cli.output.report_output import show_document, write_and_show
 
     if not options["learn"] and len(options["paths"]) == 1 and _is_workload(options["paths"][0]):
@@ -156,7 +155,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         ctx.params = options
         ctx.set_parameter_source("workload", click.core.ParameterSource.COMMANDLINE)
     as_json, shown = options["as_json"], {"quiet": options["quiet"], "verbose": options["verbose"]}
-    console = Console(stderr=True, quiet=options["quiet"] or as_json)
+    console = make_console(stderr=True, quiet=options["quiet"] or as_json)
     if options["learn"] != bool(options["paths"]):
         raise UsageError(
             "--learn and paths of suites or traces must be given together, for example: perfkit plan --learn runs/"

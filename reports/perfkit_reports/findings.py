@@ -37,10 +37,18 @@ def format_expected_gain(finding: Finding) -> str:
 
     A gain above its sum says what the change removes in addition.
     """
+    gain = format_brief_gain(finding)
+    if finding.simulated_s is None or finding.gain_s is None:
+        return gain
+    return f"{gain.removesuffix(')')}{_format_second_cause(finding)})"
+
+
+def format_brief_gain(finding: Finding) -> str:
+    """`7.91 ms per step (simulated)`, without what else a change removes."""
     gain = format_gain(finding)
     if finding.simulated_s is None or finding.gain_s is None:
         return f"{_BOUNDS.get(finding.gain_bound, finding.gain_bound)} {gain}" if gain else ""
-    return f"{gain if has_own_gain(finding) else 'no gain alone'} (simulated{_format_second_cause(finding)})"
+    return f"{gain if has_own_gain(finding) else 'no gain alone'} (simulated)"
 
 
 def _format_second_cause(finding: Finding) -> str:

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from rich.console import Console
 
 from perfkit.core.errors import UsageError
 from perfkit.devices.accelerator import is_cpu
 from perfkit_cli.options.bench_request import resolve_ceilings
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_impossible
+from perfkit_cli.output.console import make_console
 from perfkit_cli.output.progress import show_progress
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advi
     from perfkit.plan.advise.verify import attach_measured, make_verify_request
 
     request = msgspec.structs.replace(make_verify_request(advice, runs.request, runs.first), calibrate=False)
-    console = Console(stderr=True, quiet=quiet)
+    console = make_console(stderr=True, quiet=quiet)
     ceilings = resolve_ceilings(request, find_device(request.device).name, console=console)
     with show_progress(console) as progress:
         run_bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)

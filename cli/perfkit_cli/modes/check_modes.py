@@ -124,9 +124,8 @@ def _update_baseline(arguments: CheckArguments, folder: Path) -> int:
 
 
 def _calibrate_check(arguments: CheckArguments, folder: Path) -> int:
-    from rich.console import Console
-
     from perfkit.check.calibration import calibrate_machine
+    from perfkit_cli.output.console import make_console
     from perfkit_reports.document.raw import encode_json, list_raw_files
     from perfkit_reports.render import markdown, terminal
     from perfkit_reports.render.report_files import write_files
@@ -139,18 +138,17 @@ def _calibrate_check(arguments: CheckArguments, folder: Path) -> int:
     if arguments.as_json:
         click.echo(encode_json(document.raw[CALIBRATION_FILE]), nl=False)
         return 0
-    terminal.render(document, Console(), verbose=arguments.verbose)
+    terminal.render(document, make_console(), verbose=arguments.verbose)
     if arguments.markdown is not None:
         write_bytes(arguments.markdown, markdown.render(document).encode())
     return 0
 
 
 def _show_history(arguments: CheckArguments, folder: Path) -> int:
-    from rich.console import Console
-
     from perfkit.check.history.history import find_latest_regressions, read_history
     from perfkit.check.history.result import HISTORY_FILE
     from perfkit.check.judge.check_thresholds import get_default_thresholds
+    from perfkit_cli.output.console import make_console
     from perfkit_reports.document.raw import encode_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.report_files import write_document
@@ -165,14 +163,13 @@ def _show_history(arguments: CheckArguments, folder: Path) -> int:
     if arguments.as_json:
         click.echo(encode_json(document.raw[HISTORY_FILE]), nl=False)
     else:
-        terminal.render(document, Console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
+        terminal.render(document, make_console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
     return EXIT_FAILED if find_latest_regressions(history) else 0
 
 
 def _finish_check(check: "Check", folder: Path, arguments: CheckArguments, config: "CheckConfig") -> int:
     """Write and show the check; its exit code."""
-    from rich.console import Console
-
+    from perfkit_cli.output.console import make_console
     from perfkit_reports.document.raw import encode_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.github import COMMENT_FILE
@@ -188,7 +185,7 @@ def _finish_check(check: "Check", folder: Path, arguments: CheckArguments, confi
     if arguments.as_json:
         click.echo(encode_json(document.raw[CHECK_FILE]), nl=False)
     elif not arguments.quiet:
-        terminal.render(document, Console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
+        terminal.render(document, make_console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
     if arguments.quiet:
         click.echo(f"{check.verdict}\nreport: {folder / REPORT_FILE}")
     if _is_on_github(arguments):
@@ -250,11 +247,10 @@ def _parse_threshold(text: str) -> tuple[str, str]:
 @contextmanager
 def _prepare_order(arguments: CheckArguments, config: "CheckConfig") -> "Iterator[CheckOptions]":
     """Yield how to measure on this machine; progress is shown while the body runs."""
-    from rich.console import Console
-
     from perfkit.check.check_change import make_check_options
     from perfkit_cli.output.check_progress import show_check_progress
+    from perfkit_cli.output.console import make_console
 
-    console = Console(stderr=True, quiet=arguments.quiet or arguments.as_json)
+    console = make_console(stderr=True, quiet=arguments.quiet or arguments.as_json)
     with show_check_progress(console) as progress:
         yield make_check_options(config, command=get_command_line(), timed=not arguments.exact, progress=progress)

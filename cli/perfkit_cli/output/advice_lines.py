@@ -11,7 +11,7 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.core.note import list_texts
 from perfkit.core.units import format_bytes, format_percent, format_seconds, format_signed_percent
 from perfkit.plan.advise.advice import Advice, AdviceOption, ExcludedVariant
-from perfkit_cli.output.report_output import make_console
+from perfkit_cli.output.console import make_console
 from perfkit_reports.render.safe_text import SafeText
 
 _WIDTH = 80

@@ -6,6 +6,7 @@ It draws only when an event arrives: while a child measures, the parent sleeps.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
+from time import monotonic
 
 from rich.console import Console
 from rich.live import Live
@@ -30,9 +31,11 @@ Report = Callable[[Event], None]
 
 
 class ProgressText:
-    """The current activity in words, from the events so far."""
+    """The current activity in words, from the events so far, with the time since the first (`clock` in seconds)."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._begun_s = self._round_begun_s = clock()
         self._run: RunStarted | None = None
         self._round: RoundStarted | None = None
         self._first_s: list[float] = []
@@ -50,7 +53,7 @@ class ProgressText:
                     self._first_s.append(event.seconds)
                 return _format_finished(event)
             case RoundStarted():
-                self._round, self._run = event, None
+                self._round, self._run, self._round_begun_s = event, None, self._clock()
                 return self._format_running("starting")
             case RoundFinished():
                 return _format_round_finished(event)
@@ -65,27 +68,39 @@ class ProgressText:
             assert self._run is not None, "a run starts before its passes"
             return f"{_format_label(self._run)}: {doing}{self._estimate_first_runs(self._run)}"
         which = f", {_format_label(self._run)}" if self._run else f" of {_format_names(self._round.variants)}"
-        return f"round {self._round.number}{which}: {doing}{_format_left(self._round.left_s)}"
+        return f"round {self._round.number}{which}: {doing}{self._format_times(self._round.left_s)}"
+
+    def _format_times(self, left_s: float | None) -> str:
+        """The elapsed time, and what is left of an estimate made when the round began."""
+        if left_s is None:
+            return self._format_elapsed()
+        left_s = max(left_s - (self._clock() - self._round_begun_s), 0.0)
+        return f"{self._format_elapsed()}, about {format_seconds(left_s)} left"
+
+    def _format_elapsed(self) -> str:
+        elapsed_s = self._clock() - self._begun_s
+        return f", {format_seconds(elapsed_s)} elapsed" if elapsed_s > 0 else ""
 
     def _estimate_first_runs(self, event: RunStarted) -> str:
         """Estimates the same time for each first run as the average so far: all of them have the same passes."""
         if not self._first_s:
-            return ""
-        return f", about {format_seconds((event.total - event.index) * fmean(self._first_s))} left for the first runs"
+            return self._format_elapsed()
+        left_s = (event.total - event.index) * fmean(self._first_s)
+        return f"{self._format_elapsed()}, about {format_seconds(left_s)} left for the first runs"
 
 
 @contextmanager
-def show_progress(console: Console) -> Iterator[Report]:
+def show_progress(console: Console, clock: Callable[[], float] = monotonic) -> Iterator[Report]:
     """Yields the function that takes the events of a bench."""
+    doing = ProgressText(clock)
     if console.is_terminal:
         with make_live_line(console) as live:
-            yield _make_live_report(live)
+            yield _make_live_report(live, doing)
     else:
-        yield _make_plain_report(console)
+        yield _make_plain_report(console, doing)
 
 
-def _make_live_report(live: Live) -> Report:
-    doing = ProgressText()
+def _make_live_report(live: Live, doing: ProgressText) -> Report:
 
     def report(event: Event) -> None:
         line = doing.format_event(event)
@@ -98,8 +113,7 @@ def _make_live_report(live: Live) -> Report:
     return report
 
 
-def _make_plain_report(console: Console) -> Report:
-    doing = ProgressText()
+def _make_plain_report(console: Console, doing: ProgressText) -> Report:
 
     def report(event: Event) -> None:
         line = doing.format_event(event)
@@ -107,10 +121,6 @@ def _make_plain_report(console: Console) -> Report:
             console.out(line, highlight=False)
 
     return report
-
-
-def _format_left(left_s: float | None) -> str:
-    return "" if left_s is None else f", about {format_seconds(left_s)} left"
 
 
 def _format_finished(event: RunFinished) -> str:

@@ -1,20 +1,17 @@
 """Writes a document's report to disk and its summary to the terminal."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core.record import RunStatus
 from perfkit.core.sanitize import escape_control_chars
+from perfkit_cli.output.console import make_console
 
 if TYPE_CHECKING:
     from perfkit_reports.document.document import Document
-
-PLAIN_WIDTH = 100
 
 
 def write_and_show(
@@ -37,14 +34,6 @@ def show_document(document: "Document", *, verbose: bool = False) -> None:
     from perfkit_reports.render.terminal import render
 
     render(document, make_console(), verbose=verbose)
-
-
-def make_console() -> Console:
-    """A console on standard output, with a fixed width unless it is a terminal."""
-    console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PLAIN_WIDTH
-    return console
 
 
 def show_tracebacks(analysis: Analysis) -> None:

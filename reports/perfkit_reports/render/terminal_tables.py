@@ -17,32 +17,41 @@ from perfkit_reports.names import shorten_middle
 from perfkit_reports.render.safe_text import SafeText
 
 TONES = {"good": "green", "bad": "red", "unsure": "yellow"}
-_GAP = 3  # characters between columns, including the line
+_GAP = 2  # characters between columns
 _LEAST = 12  # minimum characters of a shortened name
 _NAME = 24  # characters of a row's name, allocated before other columns' details
+_SHARED_NAME = 18  # characters of each of several names (of a kernel, of its op)
 _LEAST_COLUMNS = 3  # of a table: below, rows are lines of text
 _METER = 12  # maximum characters of a column's bar
 
 
-def fit_table(table: Table, rows: Sequence[Any], width: int) -> Drawn | None:
+def fit_table(table: Table, rows: Sequence[Any], width: int, *, one_line: bool = False) -> Drawn | None:
     """`rows` in at most `width` characters: the first and the brief columns, then others that fit.
 
     Names are shortened in the middle if necessary, numbers never: of brief columns that do not fit the last are left
-    out. None if not even `_LEAST_COLUMNS` fit.
+    out, those of names after those of figures. A row is a line if `one_line`, with its details beside the texts. None
+    if not even `_LEAST_COLUMNS` fit.
     """
     filled = drop_empty_columns(table.columns, rows)
+    if one_line:
+        filled = [
+            replace(column, cell=_make_line_cell(column, detailed=_is_name(column, place)))
+            for place, column in enumerate(filled)
+        ]
     columns = _select_brief(filled)
     while len(columns) > _LEAST_COLUMNS and _lacks_room(_drop_details(columns, rows, width), rows, width):
-        columns.pop()
+        columns.pop(max(range(1, len(columns)), key=lambda place: (not columns[place].code, place)))
     for column in filled[1:]:
         if column.weight == Weight.NORMAL and _compute_needed_width([*columns, column], rows) <= width:
             columns.append(column)
     columns = _drop_details([column for column in filled if column in columns], rows, width)
+    if one_line:
+        columns = _add_details(columns, table.columns, rows, width)
     widths = _choose_widths(columns, rows, width)
     spare = width - sum(widths) - _GAP * len(widths)
     if spare < 0:
         return None
-    grid = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    grid = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     for column, room in zip(columns, widths, strict=True):
         bar = _METER + 1 if column.meter and spare > _METER else 0
         spare -= bar
@@ -52,11 +61,44 @@ def fit_table(table: Table, rows: Sequence[Any], width: int) -> Drawn | None:
     for row in rows:
         emphasis = table.emphasis is not None and table.emphasis(row)
         lines = [
-            _format_line(column, column.cell(row), room, rows, drawn_width.width or room)
+            _format_line(column, column.cell(row), room, rows, drawn_width.width or room, one_line=one_line)
             for column, room, drawn_width in zip(columns, widths, grid.columns, strict=True)
         ]
         grid.add_row(*lines, style="bold" if emphasis else None)
     return grid
+
+
+def _is_name(column: Column[Any], place: int) -> bool:
+    return column.code or (not place and not column.numeric)
+
+
+def _make_line_cell(column: Column[Any], *, detailed: bool) -> Callable[[Any], Cell]:
+    """Its cells in one line: `aten::mm, h.*.mlp` and `1.62× (1.59–1.65×)` if `detailed`."""
+
+    def make_line(row: Any) -> Cell:
+        cell = column.cell(row)
+        text = cell.text
+        if detailed and cell.detail:
+            text = f"{text} ({cell.detail})" if column.numeric else f"{text}, {cell.detail}"
+        return replace(cell, text=" ".join(text.split()), detail="", whole=cell.whole if text == cell.text else "")
+
+    return make_line
+
+
+def _add_details(
+    columns: Sequence[Column[Any]], originals: Sequence[Column[Any]], rows: Sequence[Any], width: int
+) -> list[Column[Any]]:
+    """The columns of one line, those that name nothing with their details where there is room for them."""
+    filled = list(columns)
+    for place, column in enumerate(columns):
+        original = next(original for original in originals if original.title == column.title)
+        detailed = replace(original, cell=_make_line_cell(original, detailed=True))
+        trial = [*filled[:place], detailed, *filled[place + 1 :]]
+        widths = _compute_least_widths(trial, rows)
+        widths[place] = _measure_longest(detailed, [detailed.cell(row).text for row in rows], rows, "")
+        if not _is_name(column, place) and sum(widths) + _GAP * len(widths) <= width:
+            filled = trial
+    return filled
 
 
 def _lacks_room(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> bool:
@@ -98,8 +140,13 @@ def _compute_least_width(column: Column[Any], rows: Sequence[Any], words: int = 
 
 
 def _compute_least_widths(columns: Sequence[Column[Any]], rows: Sequence[Any]) -> list[int]:
-    """Minimum width of each column; the first, which names rows, has more."""
-    return [_compute_least_width(column, rows, _LEAST if place else _NAME) for place, column in enumerate(columns)]
+    """Minimum width of each column; those that name rows have more."""
+    naming = [_is_name(column, place) for place, column in enumerate(columns)]
+    room = _NAME if sum(naming) <= 1 else _SHARED_NAME
+    return [
+        _compute_least_width(column, rows, room if names else _LEAST)
+        for column, names in zip(columns, naming, strict=True)
+    ]
 
 
 def _drop_details(columns: Sequence[Column[Any]], rows: Sequence[Any], width: int) -> list[Column[Any]]:
@@ -154,11 +201,22 @@ def _fold_name(text: str, room: int) -> str:
     return "\n".join(lines)
 
 
-def _format_line(column: Column[Any], cell: Cell, room: int, rows: Sequence[Any], drawn_width: int) -> SafeText:
-    """A cell with its detail on a second line, and a bar if there is room."""
+def _shorten_signature(text: str, room: int) -> str:
+    """`softmax_warp_forward` of `softmax_warp_forward<float, …>` where the arguments have no room."""
+    name = text.partition("<")[0]
+    return shorten_middle(name if name and cell_len(text) > room else text, room)
+
+
+def _format_line(
+    column: Column[Any], cell: Cell, room: int, rows: Sequence[Any], drawn_width: int, *, one_line: bool
+) -> SafeText:
+    """A cell with its detail on a second line (beside it if `one_line`), and a bar if there is room."""
     text = cell.whole if cell.whole and cell_len(cell.whole) <= room else cell.text
     line = SafeText()
-    shown = shorten_middle(text, room) if column.code else _fold_name(text, room)
+    if one_line:
+        shown = _shorten_signature(text, room) if column.code else shorten_middle(text, room)
+    else:
+        shown = shorten_middle(text, room) if column.code else _fold_name(text, room)
     if drawn_width > room and isinstance(cell.value, int | float):
         bar = "▆" * (max(1, round(_METER * cell.value / column.find_largest(rows))) if cell.value > 0 else 0)
         line.append(f"{bar:<{_METER}} ", style="blue")

@@ -1,5 +1,6 @@
 import io
 import re
+from collections.abc import Callable
 
 from rich.console import Console
 
@@ -42,8 +43,8 @@ ALTERNATING: tuple[Event, ...] = (
 )
 
 
-def shown(console: Console, events: tuple[Event, ...] = EVENTS) -> str:
-    with show_progress(console) as progress:
+def shown(console: Console, events: tuple[Event, ...] = EVENTS, clock: Callable[[], float] = lambda: 0.0) -> str:
+    with show_progress(console, clock) as progress:
         for event in events:
             progress(event)
     assert isinstance(console.file, io.StringIO)
@@ -116,3 +117,16 @@ def test_of_many_variants_a_round_tells_the_number_and_the_widest() -> None:
 
 def test_a_quiet_console_shows_nothing() -> None:
     assert shown(Console(file=io.StringIO(), force_terminal=True, quiet=True)) == ""
+
+
+def test_lines_have_the_elapsed_time_and_what_is_left_of_the_estimate() -> None:
+    console, now = Console(file=io.StringIO(), width=80), [0.0]
+    started, measured = RoundStarted(2, ("baseline", "amp"), 300.0), RunStarted(0, 2, "amp", 1)
+    with show_progress(console, lambda: now[0]) as progress:
+        for now[0], event in ((5.0, BY_TURNS[0]), (30.0, started), (95.0, measured)):
+            progress(event)
+    assert isinstance(console.file, io.StringIO)
+    begun, second, process = console.file.getvalue().splitlines()
+    assert "5.00 s elapsed" in begun
+    assert "30.0 s elapsed, about 5 min 0 s left" in second
+    assert "95.0 s elapsed, about 3 min 55 s left" in process

@@ -23,9 +23,9 @@ def biased() -> CheckCalibration:
     return sample_calibration.biased()
 
 
-def printed(known: CheckCalibration, width: int = 100) -> str:
+def printed(known: CheckCalibration, width: int = 100, *, verbose: bool = False) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    terminal.render(calibration.build_document(known), console)
+    terminal.render(calibration.build_document(known), console, verbose=verbose)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -36,7 +36,7 @@ def flat(text: str) -> str:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 def test_it_fits_the_terminal_and_no_number_is_cut(steady: CheckCalibration, width: int) -> None:
-    text = printed(steady, width)
+    text = printed(steady, width, verbose=True)
     assert max(cell_len(line) for line in text.splitlines()) <= width
     assert "…" not in text
 

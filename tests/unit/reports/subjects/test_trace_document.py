@@ -153,7 +153,7 @@ def test_units_bear_the_names_that_the_vendor_of_the_device_gives_them() -> None
 
 
 def test_a_terminal_has_what_bounds_the_step_and_what_could_be_saved() -> None:
-    text = " ".join(shown(sample.realistic()).split())
+    text = " ".join(shown(sample.realistic(), verbose=True).split())
     for part in (
         "MFU: 15.8 %",
         "[rank 0], up to 6.30 ms",

@@ -72,7 +72,7 @@ def test_steps_losses_and_loops_over_their_whole_training(tmp_path: Path) -> Non
 
 def test_a_terminal_shows_the_figures_and_the_kinds_of_work(traces: Comparison) -> None:
     out = StringIO()
-    render(build_document(traces), Console(file=out, width=100))
+    render(build_document(traces), Console(file=out, width=100), verbose=True)
     assert "Side by side" in out.getvalue()
     assert "ind of work" in out.getvalue() or "work type" in out.getvalue()
 
