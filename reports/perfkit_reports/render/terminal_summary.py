@@ -45,8 +45,8 @@ class _Rank(IntEnum):
     LEAD = auto()
     REASON = auto()
     ROWS = auto()
-    TILE = auto()
     TABLE = auto()
+    TILE = auto()
     REST = auto()
     LEFT_OUT = auto()
 
@@ -79,8 +79,8 @@ def print_summary(document: Document, console: Console) -> None:
         elif part.counted is not None:
             missing[part.counted] += 1
     for place in by_rank:
-        added = len(parts[place].whole) - len(parts[place].lines)
-        if place in shown and 0 < added <= room:
+        added = len(parts[place].whole) - len(shown.get(place, parts[place].whole))
+        if 0 < added <= room:
             room -= added
             shown[place] = parts[place].whole
     for place in sorted(shown):
@@ -153,10 +153,15 @@ def _build_table(table: Table, console: Console, *, first: bool) -> Iterator[_Pa
     most = _ROWS if table.limit is None else min(table.limit, _ROWS)
     rows = list(table.rows[:most])
     heading, lines = _draw_rows(table, rows, console)
+    title = [SafeText(table.title, style="bold")] if table.title and table.show_title and not first else []
+    whole = [*title, *_draw_lines(fit_table(table, rows, console.width), console)]
+    # Texts that wrap (commands, commits) are there to be copied.
+    wraps = any(column.wrap and column.weight == Weight.BRIEF for column in table.columns)
+    if wraps and len(rows) == len(table.rows) and len(whole) <= (_ROWS if first else 2 * _ROWS):
+        yield _Part(_Rank.FIRST_ROWS if first else _Rank.REASON, whole)
+        return
     if not first:
-        title = [SafeText(table.title, style="bold")] if table.title and table.show_title else []
-        whole = _draw_lines(fit_table(table, rows, console.width), console)
-        yield _Part(_Rank.TABLE, [*title, *heading, *lines], None, [*title, *whole])
+        yield _Part(_Rank.TABLE, [*title, *heading, *lines], None, whole)
         return
     yield _Part(_Rank.FIRST_ROWS, [*heading, *lines[:1]], counted)
     for place, line in enumerate(lines[1:], 1):
