@@ -117,7 +117,7 @@ def main() -> None:
             page = browser.new_page(viewport={"width": width, "height": 900})
             page.goto(page_file.as_uri())
             page.locator(".timeline[data-step='0']").wait_for()
-            page.locator(".timeline canvas").scroll_into_view_if_needed()
+            page.locator(".lanes canvas").scroll_into_view_if_needed()
             for fold in page.locator(".heads button[aria-expanded=false]").all()[:4]:
                 fold.click()  # rows with names take longer than folded ones
             measuring = page.context.new_cdp_session(page)

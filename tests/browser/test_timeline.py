@@ -40,7 +40,7 @@ def page(shared_report: Any) -> Any:
     found = shared_report(sample.alone).page
     found.evaluate(FRESH)
     found.locator(".timeline[data-step='0']").wait_for()
-    found.locator(".timeline canvas").scroll_into_view_if_needed()
+    found.locator(".lanes canvas").scroll_into_view_if_needed()
     found.evaluate(STILL)
     return found
 
@@ -104,8 +104,8 @@ def test_an_op_that_is_chosen_elsewhere_stands_out_and_the_drawer_leads_to_it(pa
     page.evaluate("perfkitSelection.set('op:aten::mm')")
     page.locator("#drawer").get_by_role("button", name="timeline").click()
     page.evaluate(STILL)
-    dark = "[...document.querySelector('.timeline canvas').getContext('2d').getImageData(%d, %d, 1, 1).data]"
-    box = page.locator(".timeline canvas").bounding_box()
+    dark = "[...document.querySelector('.lanes canvas').getContext('2d').getImageData(%d, %d, 1, 1).data]"
+    box = page.locator(".lanes canvas").bounding_box()
 
     def color(lane: str, number: int) -> list[int]:
         x, y = at(page, lane, number)
@@ -113,7 +113,7 @@ def test_an_op_that_is_chosen_elsewhere_stands_out_and_the_drawer_leads_to_it(pa
         return found
 
     page.locator("[data-all]").click()
-    box = page.locator(".timeline canvas").bounding_box()
+    box = page.locator(".lanes canvas").bounding_box()
     product, added = color("stream 7", 0), color("stream 7", 1)
     assert product[3] == 255
     assert added[3] < 180
@@ -128,7 +128,7 @@ def test_hovering_names_what_is_under_the_pointer(page: Any) -> None:
 
 
 def test_the_keys_of_perfetto_and_arrows_move(page: Any) -> None:
-    page.locator(".timeline canvas").focus()
+    page.locator(".lanes canvas").focus()
     whole = view(page)
     page.keyboard.press("w")
     closer = view(page)
@@ -145,7 +145,7 @@ def test_the_keys_of_perfetto_and_arrows_move(page: Any) -> None:
 
 
 def test_slices_are_reached_from_the_keyboard(page: Any) -> None:
-    page.locator(".timeline canvas").focus()
+    page.locator(".lanes canvas").focus()
     name = page.locator("[data-told] code")
     page.keyboard.press(".")
     first = name.inner_text()
@@ -202,12 +202,12 @@ def test_dragging_moves_what_is_shown(page: Any) -> None:
 def test_a_lane_unfolds_from_its_name(page: Any) -> None:
     lane = page.locator(".heads button").first
     assert lane.get_attribute("aria-expanded") == "true"
-    high = page.locator(".timeline canvas").bounding_box()["height"]
+    high = page.locator(".lanes canvas").bounding_box()["height"]
     lane.click()
     page.evaluate(STILL)
     assert page.locator(".heads button").first.get_attribute("aria-expanded") == "false"
     page.evaluate(STILL)
-    assert page.locator(".timeline canvas").bounding_box()["height"] < high
+    assert page.locator(".lanes canvas").bounding_box()["height"] < high
 
 
 def test_another_step_is_chosen_in_place(page: Any) -> None:
@@ -250,7 +250,7 @@ def test_on_a_phone_a_finger_moves_and_two_zoom(page: Any) -> None:
     whole = view(page)
     page.evaluate(
         """() => {
-          const canvas = document.querySelector(".timeline canvas");
+          const canvas = document.querySelector(".lanes canvas");
           canvas.setPointerCapture = () => {};
           const { left, top } = canvas.getBoundingClientRect();
           const send = (type, pointerId, x) => {
@@ -283,7 +283,7 @@ def test_on_paper_the_whole_step_is_shown(page: Any) -> None:
 
 
 def test_the_critical_path_is_a_line_that_can_be_left_out(page: Any) -> None:
-    picture = "document.querySelector('.timeline canvas').toDataURL().length"
+    picture = "document.querySelector('.lanes canvas').toDataURL().length"
     with_line = page.evaluate(picture)
     page.locator(".timeline .chip").click()
     page.evaluate(STILL)

@@ -158,6 +158,7 @@
     drawer.hidden = false;
     drawer.scrollTop = 0;
     document.documentElement.classList.add("choosing");
+    document.documentElement.classList.toggle("docked", key.startsWith("slice:"));
   }
   function shut() {
     const focused = drawer.contains(document.activeElement);
@@ -168,7 +169,7 @@
     mark();
     if (key) return open(key);
     drawer.hidden = true;
-    document.documentElement.classList.remove("choosing");
+    document.documentElement.classList.remove("choosing", "docked");
   });
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !drawer.hidden && !event.defaultPrevented && !event.target.closest?.("input[type=search], select")) shut();

@@ -15,7 +15,7 @@ const timelineDrawing = (() => {
   // Where lanes lie, from top to bottom. An open lane has a row a depth, a folded one thin ones without names.
   function layout(step, folded, narrow) {
     const gutter = narrow ? 0 : 150;
-    let y = AXIS;
+    let y = 0;
     const lanes = step.lanes.map((lane) => {
       const thin = folded.has(lane.place);
       const row = thin ? THIN : ROW;
@@ -65,7 +65,9 @@ const timelineDrawing = (() => {
     }
   }
 
-  // Ticks as far apart as their texts need, which have as many places as tell neighbors apart.
+  // Ticks as far apart as their texts need, which have as many places as tell neighbors apart. Where these are more than
+  // people read, texts are offsets from the first tick.
+  const PLACES = 3;
   function ticks(left, right, width) {
     const rough = (right - left) / Math.max(width / 130, 1);
     const power = 10 ** Math.floor(Math.log10(rough));
@@ -74,7 +76,11 @@ const timelineDrawing = (() => {
     for (let place = Math.ceil(left / every); place * every <= right; place += 1) found.push(place * every);
     const [size, unit] = scale(Math.max(Math.abs(left), Math.abs(right)));
     const places = Math.max(0, Math.ceil(-Math.log10(every / size) - 1e-9));
-    return found.map((at) => [at, at ? `${at < 0 ? "−" : ""}${(Math.abs(at) / size).toFixed(places)} ${unit}` : "0"]);
+    const whole = (at) => (at ? `${at < 0 ? "−" : ""}${(Math.abs(at) / size).toFixed(places)} ${unit}` : "0");
+    if (places <= PLACES) return found.map((at) => [at, whole(at)]);
+    const [step, name] = scale(every);
+    const digits = Math.max(0, Math.ceil(-Math.log10(every / step) - 1e-9));
+    return found.map((at, place) => [at, place ? `+${((place * every) / step).toFixed(digits)} ${name}` : whole(at)]);
   }
 
   function draw(context, step, view, placed, look) {
@@ -84,7 +90,8 @@ const timelineDrawing = (() => {
     const x = (ns) => gutter + (ns - view.left) * scale;
     context.setTransform(look.ratio, 0, 0, look.ratio, 0, 0);
     context.clearRect(0, 0, look.width, placed.height);
-    axis(context, view, placed, look, x, width);
+    context.fillStyle = look.line;
+    for (const [at] of ticks(view.left, view.right, width)) context.fillRect(x(at), 0, 1, placed.height);
     context.save();
     context.beginPath();
     context.rect(gutter, 0, width, placed.height);
@@ -97,6 +104,7 @@ const timelineDrawing = (() => {
     names(context, step, slices(context, step, view, lines, width, gutter, look), gutter, look);
     for (const one of placed.memory) if (shown(one.head, one.height)) memory(context, one, view, x, look);
     if (look.path) path(context, step, placed, view, x, look);
+    if (look.range) band(context, look.range, placed.height, x, look);
     if (look.chosen) outline(context, placed, look.chosen, x, look);
     context.restore();
   }
@@ -157,23 +165,48 @@ const timelineDrawing = (() => {
     }
   }
 
-  function axis(context, view, placed, look, x, width) {
+  // The ruler is a canvas of its own, which stays in sight above the lanes.
+  function ruler(context, step, view, placed, look) {
+    const width = look.width - placed.gutter;
+    const x = (ns) => placed.gutter + ((ns - view.left) * width) / (view.right - view.left);
+    context.setTransform(look.ratio, 0, 0, look.ratio, 0, 0);
+    context.clearRect(0, 0, look.width, AXIS);
     context.font = FONT;
     context.textBaseline = "middle";
     for (const [at, text] of ticks(view.left, view.right, width)) {
       context.fillStyle = look.line;
-      context.fillRect(x(at), AXIS - 6, 1, placed.height - AXIS + 6);
+      context.fillRect(x(at), AXIS - 6, 1, 6);
       context.fillStyle = look.muted;
       if (x(at) + context.measureText(text).width + 8 < look.width) context.fillText(text, x(at) + 4, AXIS / 2);
     }
+    context.beginPath();
+    context.rect(placed.gutter, 0, width, AXIS);
+    context.save();
+    context.clip();
+    if (look.range) band(context, look.range, AXIS, x, look);
+    if (step.step_end_ns > step.step_begin_ns) {
+      context.fillStyle = look.accent;
+      for (const at of [step.step_begin_ns, step.step_end_ns]) context.fillRect(Math.round(x(at)) - 0.5, AXIS - 8, 1.5, 8);
+      context.fillRect(x(step.step_begin_ns), AXIS - 8, x(step.step_end_ns) - x(step.step_begin_ns), 2);
+    }
+    context.restore();
   }
 
   // Where the step itself begins and ends: what is launched earlier for it, or ends later, is shown around it.
   function bounds(context, step, placed, look, x) {
     if (step.step_end_ns <= step.step_begin_ns) return;
     context.fillStyle = look.accent;
-    for (const at of [step.step_begin_ns, step.step_end_ns]) context.fillRect(Math.round(x(at)) - 0.5, AXIS - 8, 1.5, placed.height - AXIS + 8);
-    context.fillRect(x(step.step_begin_ns), AXIS - 8, x(step.step_end_ns) - x(step.step_begin_ns), 2);
+    for (const at of [step.step_begin_ns, step.step_end_ns]) context.fillRect(Math.round(x(at)) - 0.5, 0, 1.5, placed.height);
+  }
+
+  // A range that is selected.
+  function band(context, range, height, x, look) {
+    const [left, right] = [x(range.left), x(range.right)];
+    context.globalAlpha = 0.16;
+    context.fillStyle = look.accent;
+    context.fillRect(left, 0, Math.max(right - left, 1), height);
+    context.globalAlpha = 1;
+    for (const edge of [left, right]) context.fillRect(edge - 0.5, 0, 1, height);
   }
 
   function memory(context, one, view, x, look) {
@@ -248,5 +281,5 @@ const timelineDrawing = (() => {
     return near === undefined ? null : timelineData.at(step, one.lane, row.slices[near]);
   }
 
-  return { AXIS, duration, layout, draw, hit, ink, rgb, ticks };
+  return { AXIS, duration, layout, draw, ruler, hit, ink, rgb, ticks };
 })();

@@ -2,7 +2,8 @@
 // The timeline of a page: what is looked at, by pointer, wheel, finger and keyboard, and what is chosen in it.
 (() => {
   const { decoded, rows, slice, at, following, matching, totals } = timelineData;
-  const { AXIS, duration, layout, draw, hit, ink, rgb } = timelineDrawing;
+  const { AXIS, duration, layout, draw, ruler, hit, ink, rgb } = timelineDrawing;
+  const { sums: sumRange, tables } = timelineRange;
   const LEAST_NS = 50; // across the whole width
   const MOST_PX = 620; // higher lanes are folded at first, the highest first
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -11,13 +12,13 @@
 
   function start(root, held) {
     const find = (name) => root.querySelector(`[data-${name}]`);
-    const canvas = root.querySelector("canvas");
+    const canvas = root.querySelector(".lanes canvas");
     const context = canvas.getContext("2d");
-    const [heads, tip, search, count, told, chooser] = ["heads", "tip", "search", "count", "told", "steps"].map(find);
+    const [axis, heads, tip, search, count, told, chooser, selecting, help] = ["ruler", "heads", "tip", "search", "count", "told", "steps", "range", "help"].map(find);
     const steps = held.steps.map(() => null);
     let latest; // the step that was asked for last: unfolding takes its time
     let sums = []; // by lane, of what is searched
-    let step, placed, fills, chosen, marked, found, current, width, asked = false, printing = false;
+    let step, placed, fills, chosen, marked, found, current, width, range, asked = false, printing = false;
     const view = { left: 0, right: 1 };
     const folded = new Set();
 
@@ -30,7 +31,7 @@
       step = made;
       find("path").closest("label").hidden = !has("critical path");
       find("gap").hidden = !has("idle");
-      [chosen, marked, found, current, sums] = [null, null, [], -1, []];
+      [chosen, marked, found, current, sums, range] = [null, null, [], -1, [], null];
       folded.clear();
       fold();
       whole();
@@ -81,14 +82,19 @@
       titles(narrow);
       const box = canvas.getBoundingClientRect();
       const [top, bottom] = printing ? [0, placed.height] : [-box.top - 400, innerHeight - box.top + 400]; // a little more than is on the screen
+      [axis.width, axis.height] = [wide, Math.round(AXIS * ratio)];
+      const bar = document.querySelector(".side");
+      axis.style.top = `${bar && bar.clientWidth > innerWidth / 2 ? bar.clientHeight : 0}px`; // a bar of links lies above it
       fills ??= patterns();
       const { color } = plotTheme;
-      draw(context, step, view, placed, {
-        width, ratio, top, bottom, marked, path: find("path").checked,
+      const look = {
+        width, range, ratio, top, bottom, marked, path: find("path").checked,
         fills: step.texts.map((text) => fills.get(text)),
         chosen: chosen && { slice: chosen, linked: linked(chosen) },
         ink: color("--ink"), paper: color("--panel"), muted: color("--muted"), line: color("--line"), accent: color("--accent"), memory: color("--bar"),
-      });
+      };
+      draw(context, step, view, placed, look);
+      ruler(axis.getContext("2d"), step, view, placed, look);
     }
     function patterns() {
       const made = held.kinds.map(([kind, color, pattern]) => [kind, { rgb: rgb(color), ink: ink(color), pattern: pattern && hatch(pattern, ink(color)) }]);
@@ -148,7 +154,11 @@
       view.right = view.left + span;
       redraw();
     }
-    const whole = () => go(-0.01 * step.length_ns, 1.01 * step.length_ns);
+    // The step with a little around it; what was launched before it, or ends later, is a pan away.
+    function whole() {
+      const [begin, end] = step.step_end_ns > step.step_begin_ns ? [step.step_begin_ns, step.step_end_ns] : [0, step.length_ns];
+      go(begin - 0.01 * (end - begin), end + 0.01 * (end - begin));
+    }
     const zoom = (factor, around = (view.left + view.right) / 2) => go(around - (around - view.left) * factor, around + (view.right - around) * factor);
     const pan = (share) => go(view.left + share * (view.right - view.left), view.right + share * (view.right - view.left));
     const time = (px) => view.left + ((px - placed.gutter) / (width - placed.gutter)) * (view.right - view.left);
@@ -171,8 +181,8 @@
       folded.delete(one.lane.place);
       paint();
       const y = canvas.getBoundingClientRect().top + placed.lanes[one.lane.place].top + one.depth * placed.lanes[one.lane.place].row;
-      const drawer = document.getElementById("drawer").getBoundingClientRect(); // at the bottom
-      const bottom = drawer.height ? drawer.top : innerHeight;
+      const drawer = document.getElementById("drawer").getBoundingClientRect();
+      const bottom = drawer.height && drawer.top > 0 ? drawer.top : innerHeight; // on wide screens it is at the right
       if (y < 60 || y > bottom - 40) scrollBy({ top: y - bottom * 0.6, behavior: "instant" });
     }
 
@@ -259,6 +269,7 @@
     }
     function tell() {
       told.replaceChildren();
+      if (range) told.append(...toldRange());
       if (sums.length) told.append(element("p", sums.map(({ lane, count: many, time: ns }) => `${lane.name}: ${many.toLocaleString("en")}, ${duration(ns)}`).join(" · "), "sums"));
       if (!chosen) return;
       const from = chosen.link < 0 ? null : slice(step, chosen.link);
@@ -269,6 +280,21 @@
       if (from) actions.append(button(`Caused by: ${from.name}`, () => follow(from)));
       if (next.length) actions.append(button(next.length === 1 ? `Leads to: ${slice(step, next[0]).name}` : `Leads to: first of ${next.length}`, () => follow(slice(step, next[0]))));
       told.append(element("code", step.shown[chosen.label]), element("p", about.join(" · ")), actions);
+    }
+    function toldRange() {
+      const actions = element("p", "", "actions");
+      actions.append(button("Zoom to range", () => go(range.left, range.right)), button("Clear range", () => select(null)));
+      const [from, length] = [duration(Math.max(range.left, 0)), duration(range.right - range.left)];
+      const sheet = element("div", "", "sums");
+      sheet.append(...tables(step, range));
+      return [element("p", `Range of ${length}, from ${from}`), sheet, actions];
+    }
+    // A range of at least a pixel, cut to the step; null selects none.
+    function select(ends) {
+      const [left, right] = (ends ?? [0, 0]).map((at) => Math.min(Math.max(at, 0), step.length_ns)).sort((one, other) => one - other);
+      range = right - left > 0 ? { left, right } : null;
+      tell();
+      redraw();
     }
     const many = (one) => (one.count > 1 ? `${one.count.toLocaleString("en")} slices, the longest of them` : "");
     function element(tag, text, name = "") {
@@ -350,48 +376,55 @@
       }
     });
 
-    // Pointers: one pans, two zoom; without moving, one chooses. Along the axis a range is zoomed to.
+    // Pointers: one pans, two zoom; without moving, one chooses. Along the ruler a range is zoomed to. With Shift, or in
+    // the mode of the button, a range is selected.
     const down = new Map();
-    let moved = 0, range = null;
+    let moved = 0, drag = null;
     const place = (event) => [event.offsetX, event.offsetY];
-    canvas.addEventListener("pointerdown", (event) => {
-      if (event.button || !placed) return;
-      canvas.setPointerCapture(event.pointerId);
-      down.set(event.pointerId, place(event));
-      moved = 0;
-      range = down.size === 1 && event.offsetY < AXIS ? event.offsetX : null;
-      hover(null);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (!down.has(event.pointerId)) return hover(event);
-      const before = [...down.values()];
-      const [x, y] = down.get(event.pointerId);
-      down.set(event.pointerId, place(event));
-      moved += Math.abs(event.offsetX - x) + Math.abs(event.offsetY - y);
-      if (range !== null || (moved < 4 && !touch)) return;
-      const after = [...down.values()];
-      if (after.length === 1) return pan(-(event.offsetX - x) / (width - placed.gutter));
-      const [[a], [b]] = before, [[c], [d]] = after;
-      const middle = time((c + d) / 2);
-      zoom(Math.max(Math.abs(a - b), 8) / Math.max(Math.abs(c - d), 8), middle);
-    });
-    const up = (event) => {
-      if (!down.delete(event.pointerId)) return;
-      if (event.type === "pointerup") {
-        const ends = [range, event.offsetX].sort((one, other) => one - other);
-        if (range !== null && ends[1] - ends[0] > 4) go(...ends.map(time));
-        else if (moved < 6 && !down.size) choose(under(event));
-      }
-      range = null;
-    };
-    canvas.addEventListener("pointerup", up);
-    canvas.addEventListener("pointercancel", up);
+    const isSelecting = (event) => event.shiftKey || selecting.getAttribute("aria-pressed") === "true";
+    for (const target of [canvas, axis]) {
+      target.addEventListener("pointerdown", (event) => {
+        if (event.button || !placed) return;
+        target.setPointerCapture(event.pointerId);
+        down.set(event.pointerId, place(event));
+        moved = 0;
+        const act = isSelecting(event) ? select : target === axis ? (ends) => go(...ends) : null;
+        drag = down.size === 1 && act ? { act, from: time(event.offsetX), x: event.offsetX } : null;
+        hover(null);
+      });
+      target.addEventListener("pointermove", (event) => {
+        if (!down.has(event.pointerId)) return target === canvas && hover(event);
+        const before = [...down.values()];
+        const [x, y] = down.get(event.pointerId);
+        down.set(event.pointerId, place(event));
+        moved += Math.abs(event.offsetX - x) + Math.abs(event.offsetY - y);
+        if (drag?.act === select) return select([drag.from, time(event.offsetX)]);
+        if (drag || (moved < 4 && !touch)) return;
+        const after = [...down.values()];
+        if (after.length === 1) return pan(-(event.offsetX - x) / (width - placed.gutter));
+        const [[a], [b]] = before, [[c], [d]] = after;
+        const middle = time((c + d) / 2);
+        zoom(Math.max(Math.abs(a - b), 8) / Math.max(Math.abs(c - d), 8), middle);
+      });
+      const up = (event) => {
+        if (!down.delete(event.pointerId)) return;
+        if (event.type === "pointerup") {
+          if (drag && Math.abs(event.offsetX - drag.x) > 4) drag.act([drag.from, time(event.offsetX)].sort((one, other) => one - other));
+          else if (drag?.act === select) select(null);
+          else if (moved < 6 && !down.size && target === canvas) choose(under(event));
+        }
+        drag = null;
+      };
+      target.addEventListener("pointerup", up);
+      target.addEventListener("pointercancel", up);
+    }
     canvas.addEventListener("pointerleave", () => hover(null));
     canvas.addEventListener("dblclick", (event) => {
       if (!placed) return;
       const one = under(event);
       one ? fit(one) : whole();
     });
+    selecting.addEventListener("click", () => selecting.setAttribute("aria-pressed", String(selecting.getAttribute("aria-pressed") !== "true")));
     const under = (event) => placed && hit(step, view, placed, { width }, ...place(event));
     // The wheel is the page's, unless it is held with a key or the timeline has been clicked into.
     canvas.addEventListener(
@@ -423,16 +456,17 @@
       w: () => zoom(0.8), s: () => zoom(1.25), a: () => pan(-0.15), d: () => pan(0.15),
       ArrowUp: () => zoom(0.8), ArrowDown: () => zoom(1.25), ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
       "+": () => zoom(0.8), "-": () => zoom(1.25), 0: whole, Home: whole,
-      f: () => chosen && fit(chosen), ".": () => beside(1), ",": () => beside(-1), j: () => across(1), k: () => across(-1),
+      f: () => (chosen ? fit(chosen) : range && go(range.left, range.right)), m: () => chosen && select([chosen.start, chosen.end]),
+      Enter: () => (chosen ? document.getElementById("drawer").focus() : follow(first())), "?": () => help.showModal(), ".": () => beside(1), ",": () => beside(-1), j: () => across(1), k: () => across(-1),
       g: () => gap(1), G: () => gap(-1), c: () => chosen && chosen.link >= 0 && follow(slice(step, chosen.link)),
-      "/": () => search.focus(), Escape: () => (chosen ? choose(null) : canvas.blur()),
+      "/": () => search.focus(), Escape: () => (chosen ? choose(null) : range ? select(null) : canvas.blur()),
     };
     canvas.addEventListener("keydown", (event) => {
       if (!placed || event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
       event.preventDefault();
       keys[event.key]();
     });
-    for (const [name, act] of Object.entries({ in: () => zoom(0.6), out: () => zoom(1 / 0.6), all: whole, gap: () => gap(1) })) find(name).addEventListener("click", () => placed && act());
+    for (const [name, act] of Object.entries({ in: () => zoom(0.6), out: () => zoom(1 / 0.6), all: whole, gap: () => gap(1), keys: () => help.showModal() })) find(name).addEventListener("click", () => placed && act());
     find("path").addEventListener("change", redraw);
     chooser?.addEventListener("change", () => {
       const to = Number(chooser.value);
@@ -463,6 +497,7 @@
     root.timeline = {
       view, go, paint,
       get step() { return step; },
+      get range() { return range && { ...range, ...sumRange(step, range) }; },
       place(lane, number) {
         const { left, top } = canvas.getBoundingClientRect();
         const one = placed.lanes[lane.place];
