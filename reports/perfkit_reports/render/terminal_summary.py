@@ -1,7 +1,7 @@
 """Prints a document on one screen of a terminal: headline, bar, table and fixes, the most important lines that fit."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from functools import partial
@@ -15,10 +15,17 @@ from perfkit.analysis.model.finding import Finding
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import Bars, Chart, Facts, Findings, Flame, Table, Text, walk_blocks
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.fixes import Fix, Fixes
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.render.safe_text import SafeText
-from perfkit_reports.render.terminal_lines import build_bar_lines, build_fact_line, build_finding_title, sort_findings
+from perfkit_reports.render.terminal_lines import (
+    build_bar_lines,
+    build_fact_line,
+    build_finding_title,
+    build_fix_title,
+    sort_findings,
+)
 from perfkit_reports.render.terminal_tables import TONES, fit_table, format_row
 from perfkit_reports.wording import format_plural
 
@@ -97,7 +104,7 @@ def _build_head(document: Document, console: Console) -> Iterator[_Part]:
     yield _Part(_Rank.HEADLINE, _wrap(SafeText.assemble(text, (document.headline, "bold")), console, _HEADLINE))
     for line in document.lead:
         yield _Part(_Rank.LEAD, _wrap(SafeText(line), console, _HEADLINE))
-    for tile in document.tiles:
+    for tile in (*document.tiles, *document.badges):
         yield _make_line_part(_Rank.TILE, build_fact_line(tile.title, tile.cell), console)
 
 
@@ -118,11 +125,11 @@ def _wrap(text: SafeText, console: Console, most: int) -> list[SafeText]:
 
 
 def _build_body(document: Document, console: Console) -> Iterator[_Part]:
-    sections = (block for section in document.sections for block in section.blocks)
     blocks = [
         (drawn.words or drawn) if isinstance(drawn, Chart | Flame) else drawn
-        for drawn in walk_blocks((*document.summary, *sections), Weight.BRIEF, every=False)
+        for drawn in walk_blocks(document.blocks, Weight.BRIEF, every=False)
     ]
+    fixes = [fix for block in document.first if isinstance(block, Fixes) for fix in block.items]
     bars = [block for block in blocks if isinstance(block, Bars)]
     tables = [block for block in blocks if isinstance(block, Table) and block.rows]
     for block in bars[:1]:
@@ -136,7 +143,7 @@ def _build_body(document: Document, console: Console) -> Iterator[_Part]:
             for name, cell in block.items:
                 yield _make_line_part(_Rank.TILE, build_fact_line(name, cell), console)
         elif isinstance(block, Findings):
-            yield from _build_findings(block, console)
+            yield from _build_fixes(fixes, block, console) if fixes else _build_findings(block, console)
     for place, warning in enumerate(document.warnings):
         rank = _Rank.WARNING if place < _WARNINGS else _Rank.REST
         yield _make_line_part(rank, _make_warning(warning.text), console, ("warning", "warnings"))
@@ -213,21 +220,37 @@ def _build_findings(block: Findings, console: Console) -> Iterator[_Part]:
     for finding in ordered[:_FINDINGS]:
         gain = findings.format_brief_gain(finding)
         build_title = partial(build_finding_title, finding, gain=gain, owner=bool(block.owner))
-        room = console.width - cell_len(build_title("").plain)
         action = f"→ {findings.format_action(finding)}" if finding.action else findings.format_evidence(finding)
-        ending = SafeText(f" [{finding.id}]", "dim")
-        cut = SafeText(f"  {action}")
-        cut.truncate(console.width - cell_len(ending.plain), overflow="ellipsis")
-        title = build_title(shorten_middle(finding.title, max(room, _LEAST_TITLE)))
-        whole = [build_title(finding.title), SafeText.assemble(f"  {action}", ending)]
-        yield _Part(
-            _Rank.FINDING,
-            (title, SafeText.assemble(cut, ending)),
-            _name_finding(finding),
-            [line for text in whole for line in _wrap(text, console, _HEADLINE)],
-        )
+        yield _make_finding_part(build_title, finding.title, action, finding, console)
     for finding in ordered[_FINDINGS:]:
         yield _Part(_Rank.LEFT_OUT, (), _name_finding(finding))
+
+
+def _build_fixes(fixes: Sequence[Fix], block: Findings, console: Console) -> Iterator[_Part]:
+    """The fixes on the first screen of the page, each with the id of its finding."""
+    by_anchor = dict(block.anchored)
+    for fix in fixes[:_FINDINGS]:
+        if (finding := by_anchor.pop(fix.anchor, None)) is not None:
+            build_title = partial(build_fix_title, fix)
+            yield _make_finding_part(build_title, fix.instruction, f"→ {fix.how}", finding, console)
+    for finding in by_anchor.values():
+        yield _Part(_Rank.LEFT_OUT, (), _name_finding(finding))
+
+
+def _make_finding_part(
+    build_title: Callable[[str], SafeText], title: str, action: str, finding: Finding, console: Console
+) -> _Part:
+    room = console.width - cell_len(build_title("").plain)
+    ending = SafeText(f" [{finding.id}]", "dim")
+    cut = SafeText(f"  {action}")
+    cut.truncate(console.width - cell_len(ending.plain), overflow="ellipsis")
+    whole = [build_title(title), SafeText.assemble(f"  {action}", ending)]
+    return _Part(
+        _Rank.FINDING,
+        (build_title(shorten_middle(title, max(room, _LEAST_TITLE))), SafeText.assemble(cut, ending)),
+        _name_finding(finding),
+        [line for text in whole for line in _wrap(text, console, _HEADLINE)],
+    )
 
 
 def _name_finding(finding: Finding) -> tuple[str, str]:

@@ -120,7 +120,10 @@
     const places = perfkitSelection.views().filter((place) => place.has(key));
     const found = places.map((place) => {
       const button = make("button", { type: "button", textContent: place.name });
-      button.addEventListener("click", () => place.show(key));
+      button.addEventListener("click", () => {
+        perfkitSelection.leave();
+        place.show(key);
+      });
       return button;
     });
     const belongs = (item.of ?? []).slice(0, OWNERS).map(([name, other]) => {

@@ -80,9 +80,13 @@ const perfkitSelection = (() => {
     }
   });
 
+  // A move to another part of the report is an entry, too: Back returns to where it began, with the same selection.
+  const leave = () => history.pushState({ selected: chosen }, "", location.hash || location.pathname);
+
   return {
     set,
     unfold,
+    leave,
     get: () => chosen,
     has,
     wide,

@@ -12,6 +12,7 @@ from perfkit_reports.cells import make_code_cell
 from perfkit_reports.document.blocks import Block, Findings, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.fixes import Fix, Fixes
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import terminal
@@ -96,6 +97,19 @@ def test_three_findings_keep_their_ids_and_the_others_are_counted() -> None:
     shown = sum(" op" in line for line in lines)
     assert 6 <= shown <= 10
     assert lines[-1].startswith(f"{30 - shown} more kernels, 2 more findings")
+
+
+def test_fixes_of_the_page_have_the_ids_of_their_findings() -> None:
+    found = make_findings(5)
+    anchors = [anchor for anchor, _ in found.anchored]
+    fixes = tuple(
+        Fix(f"do {place}", Cell(f"{place} ms"), f"Do it {place} times.", "simulated", anchor=anchors[place])
+        for place in (3, 1)
+    )
+    lines = show(make_document(found, first=(Fixes(id="fixes", items=fixes),)))
+    assert [line.split("[")[1].rstrip("]") for line in lines if "[rule." in line] == ["rule.number3", "rule.number1"]
+    assert [line.split("saves ")[1] for line in lines if "saves " in line] == ["3 ms (simulated)", "1 ms (simulated)"]
+    assert "3 more findings" in lines[-1]
 
 
 def test_warnings_come_before_gains() -> None:
