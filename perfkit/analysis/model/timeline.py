@@ -73,7 +73,7 @@ class StepTimeline(Struct):
     """A step: `number` as marked, None of a trace without steps; `selection` is why it is shown.
 
     `start_s` is since the first event of the trace. It shows `length_ns`, in which the step itself lasts from
-    `step_begin_ns` to `step_end_ns`. `merged_slices` slices of any lanes, none longer than `shortest_ns`, are merged
+    `step_begin_ns` to `step_end_ns`. `merged_slices` slices of any lanes, the longest of `shortest_ns`, are merged
     with their neighbors, because they are too many.
     """
 

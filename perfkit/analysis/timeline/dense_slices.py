@@ -1,10 +1,11 @@
-"""Merges the shortest slices of a step with too many to write: none is left out, each stretch of them is one slice."""
+"""Merges the shortest slices of a step with too many to write, those of streams last: a stretch becomes one slice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from perfkit.analysis.model.timeline import STREAM
 from perfkit.analysis.timeline.lane_slices import LaneSlices
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.trace.model import NONE, Ints
@@ -36,20 +37,24 @@ class DenseLane:
 def merge_short_slices(
     lanes: Sequence[LaneSlices], labels: Sequence[Ints], begin_ns: int, length_ns: int
 ) -> tuple[list[DenseLane], int, int]:
-    """The lanes of a step with at most `MOST_SLICES` slices of their own; the number of merged slices, and a duration
-    that none of them exceeds."""
+    """The lanes of a step with at most `MOST_SLICES` slices of their own; the number of merged slices, and the duration
+    of the longest of them.
+
+    Work on streams is merged last: each of its slices can be reached while there is room for all.
+    """
     durations = [lane.end_ns - lane.start_ns for lane in lanes]
     every = np.concatenate(durations) if durations else np.empty(0, np.int64)
     kept = np.ones(len(every), bool)
     if len(every) > MOST_SLICES:
-        kept[np.argsort(-every, kind="stable")[MOST_SLICES:]] = False
-    shortest = int(every[kept].min()) if not kept.all() else 0
+        on_stream = np.repeat([lane.lane == STREAM for lane in lanes], [len(lane) for lane in lanes])
+        kept[np.lexsort((-every, ~on_stream))[MOST_SLICES:]] = False
+    longest = int(every[~kept].max()) if not kept.all() else 0
     masks = np.split(kept, np.cumsum([len(lane) for lane in lanes])[:-1])
     dense = [
         _merge_lane(lane, label, mask, begin_ns, max(length_ns, 1))
         for lane, label, mask in zip(lanes, labels, masks, strict=False)
     ]
-    return dense, sum(int(each.merged_count.sum()) for each in dense), shortest
+    return dense, sum(int(each.merged_count.sum()) for each in dense), longest
 
 
 def _merge_lane(lane: LaneSlices, label: Ints, kept: Ints, begin_ns: int, length_ns: int) -> DenseLane:

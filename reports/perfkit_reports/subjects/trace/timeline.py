@@ -13,7 +13,7 @@ from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
 from perfkit.core import units
 from perfkit.cost.calls.op_call import OpClass
-from perfkit_reports.cells import make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
+from perfkit_reports.cells import format_factor, make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.blocks import Group, Section, Table, Timeline
 from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.tables import Column
@@ -63,7 +63,7 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
         label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} in {len(first.lanes)} lanes",
         steps=steps,
         looks={kind: (look.name, look.color, look.pattern) for kind, look in _list_looks(steps.values())},
-        caption=_describe_merged(first),
+        caption=" ".join(filter(None, (_describe_clock(traces), _describe_merged(first)))),
         words=Group(id="timeline-words", blocks=(*_build_lanes_table(name, first), *_build_idle_table(name, first))),
     )
     return Section("timeline", "Timeline", (block,))
@@ -106,6 +106,15 @@ def _list_looks(steps: Iterable[StepTimeline]) -> list[tuple[str, WorkStyle]]:
     kinds = dict.fromkeys(kind for step in steps for kind in list_label_texts(step, "kind"))
     classes = [kind for kind in OpClass if kind in kinds]
     return [(kind, get_slice_style(kind)) for kind in (*classes, *(kind for kind in kinds if kind not in classes))]
+
+
+def _describe_clock(traces: Sequence[RankTrace]) -> str:
+    """How much longer traced steps take than the timed ones that the rest of the report tells of."""
+    slowdowns = sorted(1 / trace.timed_ratio for trace in traces if trace.timed_ratio)
+    if not slowdowns:
+        return ""
+    ends = dict.fromkeys(map(format_factor, (slowdowns[0], slowdowns[-1])))
+    return f"Traced times; profiler slowdown {' to '.join(ends)}."
 
 
 def _describe_merged(step: StepTimeline) -> str:

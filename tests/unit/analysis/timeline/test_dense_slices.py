@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from perfkit.analysis.model.timeline import THREAD
+from perfkit.analysis.model.timeline import STREAM, THREAD
 from perfkit.analysis.timeline import dense_slices
 from perfkit.analysis.timeline.dense_slices import DenseLane, merge_short_slices
 from perfkit.analysis.timeline.lane_slices import LaneSlices, make_slices
 
 
-def make_lane(*slices: tuple[int, int, int]) -> LaneSlices:
+def make_lane(*slices: tuple[int, int, int], kind: str = THREAD) -> LaneSlices:
     """Slices of (start, duration, depth)."""
     start, duration, depth = np.array(slices, np.int64).T
     none = np.full(len(start), -1, np.int64)
-    return make_slices(THREAD, "main", start, start + duration, name=none, kind=none, depth=depth, event=start)
+    return make_slices(kind, "main", start, start + duration, name=none, kind=none, depth=depth, event=start)
 
 
 def merge(lane: LaneSlices, labels: list[int], length: int) -> tuple[DenseLane, int, int]:
@@ -37,7 +37,7 @@ def test_short_slices_are_counted_and_summed_by_label(monkeypatch: pytest.Monkey
     monkeypatch.setattr(dense_slices, "_BINS", 3)
     lane = make_lane(*((10 * place, 1 + place, 0) for place in range(6)))
     dense, merged, longest = merge(lane, [7, 8, 7, 8, 7, 8], 60)
-    assert (merged, longest) == (4, 5)
+    assert (merged, longest) == (4, 4)
     assert list_times(dense) == [(0, 12), (20, 34), (40, 45), (50, 56)]
     assert (dense.count.tolist(), dense.busy_ns.tolist()) == ([2, 2, 1, 1], [3, 7, 5, 6])
     assert dense.label.tolist() == [8, 8, 7, 8]
@@ -77,3 +77,15 @@ def test_many_slices_lose_none_of_their_time(monkeypatch: pytest.MonkeyPatch) ->
     for label in range(11):
         drawn = int((dense.label[alone] == label).sum())
         assert drawn + int(dense.merged_count[dense.merged_label == label].sum()) == int((labels == label).sum())
+
+
+def test_short_kernels_stay_where_longer_ops_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense_slices, "MOST_SLICES", 45)
+    monkeypatch.setattr(dense_slices, "_BINS", 10)
+    ops = make_lane(*((10 * place, 9, 0) for place in range(70)))
+    kernels = make_lane(*((10 * place, 2, 0) for place in range(40)), kind=STREAM)
+    labels = [np.zeros(len(lane), np.int64) for lane in (ops, kernels)]
+    (of_ops, of_kernels), merged, longest = merge_short_slices([ops, kernels], labels, 0, 700)
+    assert of_kernels.count.tolist() == [1] * 40
+    assert int(of_ops.count.sum()) == 70
+    assert (merged > 0, longest) == (True, 9)

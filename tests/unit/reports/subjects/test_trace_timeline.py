@@ -72,6 +72,11 @@ def test_a_step_that_is_too_large_says_what_it_lacks() -> None:
     assert list_figures(timeline(sample.alone(timelines=(step,))).caption) == ["12", "40.0 ns"]
 
 
+def test_traced_times_say_how_much_slower_they_are_than_timed_ones() -> None:
+    assert timeline(sample.alone()).caption == ""
+    assert list_figures(timeline(sample.alone(timed_ratio=0.8)).caption) == ["1.25×"]
+
+
 def test_names_of_slices_are_short_and_whole_names_stay() -> None:
     drawn = build_timeline_sheet(timeline(sample.alone()))
     assert drawn["short"]["train.py(40): main"] == "main train.py:40"
