@@ -143,7 +143,7 @@ def _build_body(document: Document, console: Console) -> Iterator[_Part]:
             for name, cell in block.items:
                 yield _make_line_part(_Rank.TILE, build_fact_line(name, cell), console)
         elif isinstance(block, Findings):
-            yield from _build_fixes(fixes, block, console) if fixes else _build_findings(block, console)
+            yield from _build_findings(block, fixes, console)
     for place, warning in enumerate(document.warnings):
         rank = _Rank.WARNING if place < _WARNINGS else _Rank.REST
         yield _make_line_part(rank, _make_warning(warning.text), console, ("warning", "warnings"))
@@ -214,26 +214,23 @@ def _make_warning(text: str) -> SafeText:
     return SafeText.assemble(("! ", "yellow"), text)
 
 
-def _build_findings(block: Findings, console: Console) -> Iterator[_Part]:
-    """Warnings first, then gains: a title each, and its action (else its evidence), which ends with its id."""
-    ordered = sort_findings(block.items)
-    for finding in ordered[:_FINDINGS]:
+def _build_findings(block: Findings, fixes: Sequence[Fix], console: Console) -> Iterator[_Part]:
+    """The fixes on the first screen of the page, then other findings, warnings first.
+
+    Each is a title and an action (evidence without one), which ends with its id.
+    """
+    by_anchor = dict(block.anchored)
+    fixed = [(fix, by_anchor.pop(fix.anchor)) for fix in fixes[:_FINDINGS] if fix.anchor in by_anchor]
+    for fix, finding in fixed:
+        yield _make_finding_part(partial(build_fix_title, fix), fix.instruction, f"→ {fix.how}", finding, console)
+    others = sort_findings(list(by_anchor.values()))
+    room = _FINDINGS - len(fixed)
+    for finding in others[:room]:
         gain = findings.format_brief_gain(finding)
         build_title = partial(build_finding_title, finding, gain=gain, owner=bool(block.owner))
         action = f"→ {findings.format_action(finding)}" if finding.action else findings.format_evidence(finding)
         yield _make_finding_part(build_title, finding.title, action, finding, console)
-    for finding in ordered[_FINDINGS:]:
-        yield _Part(_Rank.LEFT_OUT, (), _name_finding(finding))
-
-
-def _build_fixes(fixes: Sequence[Fix], block: Findings, console: Console) -> Iterator[_Part]:
-    """The fixes on the first screen of the page, each with the id of its finding."""
-    by_anchor = dict(block.anchored)
-    for fix in fixes[:_FINDINGS]:
-        if (finding := by_anchor.pop(fix.anchor, None)) is not None:
-            build_title = partial(build_fix_title, fix)
-            yield _make_finding_part(build_title, fix.instruction, f"→ {fix.how}", finding, console)
-    for finding in by_anchor.values():
+    for finding in others[room:]:
         yield _Part(_Rank.LEFT_OUT, (), _name_finding(finding))
 
 

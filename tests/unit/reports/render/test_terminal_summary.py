@@ -1,7 +1,9 @@
 """A document on one screen: counted lines, of the most important kinds, whatever its size."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -9,7 +11,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.finding import Finding
 from perfkit_reports.cells import make_code_cell
-from perfkit_reports.document.blocks import Block, Findings, Section, Table, Text
+from perfkit_reports.document.blocks import Block, Findings, Section, Table, Text, walk_blocks
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.fixes import Fix, Fixes
@@ -17,6 +19,15 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import terminal
 from perfkit_reports.render.terminal_summary import LINES
+from perfkit_reports.subjects.registry import build_document
+from tests.fixtures import (
+    sample_analysis,
+    sample_checks,
+    sample_loops,
+    sample_memory_analysis,
+    sample_plans,
+    sample_trace_analysis,
+)
 from tests.fixtures import sample_formats as sample
 
 
@@ -107,9 +118,10 @@ def test_fixes_of_the_page_have_the_ids_of_their_findings() -> None:
         for place in (3, 1)
     )
     lines = show(make_document(found, first=(Fixes(id="fixes", items=fixes),)))
-    assert [line.split("[")[1].rstrip("]") for line in lines if "[rule." in line] == ["rule.number3", "rule.number1"]
+    ids = [line.split("[")[1].rstrip("]") for line in lines if "[rule." in line]
+    assert ids == ["rule.number3", "rule.number1", "rule.number0"]
     assert [line.split("saves ")[1] for line in lines if "saves " in line] == ["3 ms (simulated)", "1 ms (simulated)"]
-    assert "3 more findings" in lines[-1]
+    assert "2 more findings" in lines[-1]
 
 
 def test_warnings_come_before_gains() -> None:
@@ -142,3 +154,25 @@ def test_a_row_is_a_line_with_its_details_where_they_have_room() -> None:
     assert all(part in wide[-1] for part in ("b, skipped", "8 ms (7–9 ms)", "▲ 1.25× (1.24–1.26×)"))
     assert "▲ 1.25×" in narrow[-1]
     assert "1.26" not in narrow[-1]
+
+
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        sample_analysis.every_status,
+        sample_trace_analysis.realistic,
+        sample_trace_analysis.many_ranks,
+        sample_memory_analysis.realistic,
+        sample_plans.ranks,
+        sample_checks.many,
+        sample_checks.hostile,
+        sample_loops.with_capture,
+    ],
+)
+def test_every_kind_of_report_has_room_on_a_screen(analysis: Callable[[], Any]) -> None:
+    document = build_document(analysis())
+    lines = show(document)
+    assert len(lines) <= LINES
+    found = [block for block in walk_blocks(document.blocks, Weight.BRIEF) if isinstance(block, Findings)]
+    ids = {finding.id for block in found for finding in block.items}
+    assert sum(line.rstrip().endswith(tuple(f"[{id}]" for id in ids)) for line in lines) == min(len(ids), 3)
