@@ -3,7 +3,7 @@
 Dynamo, AOTAutograd, the partitioner and Inductor's scheduler run as in a run, outside the plan's modes. The Python code
 that Inductor writes around its kernels then runs on fake tensors: it allocates, reuses and frees what it does in a run,
 and calls libraries by the same ops. In place of a kernel stands an op without effect, which carries the bytes that
-Inductor counts for it.
+Inductor counts for each of its loops: a CPU runs them in one kernel, a GPU each in its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from perfkit.trace.model import COMPILED_GRAPH
 
 _LIBRARY = torch.library.Library("perfkit", "FRAGMENT")
-_LIBRARY.define("run_compiled_kernel(str name, int bytes, Tensor[] operands) -> ()")
+_LIBRARY.define("run_compiled_kernel(str name, int[] loops, Tensor[] operands) -> ()")
 _LIBRARY.impl("run_compiled_kernel", lambda *_: None, "CompositeExplicitAutograd")
 
 RUN_KERNEL = torch.ops.perfkit.run_compiled_kernel.default
@@ -87,12 +87,12 @@ class _KernelNames:
 
     def __init__(self, codegen_node: Callable[..., Any]) -> None:
         self._codegen_node = codegen_node
-        self._bytes = 0
+        self._loops: list[int] = []
 
     @property
     def codegen_node(self) -> Callable[..., Any]:
         def codegen_node(scheduling: Any, node: Any) -> Any:
-            self._bytes += int(node.get_read_write_buffers_sizes())
+            self._loops.append(int(node.get_read_write_buffers_sizes()))
             return self._codegen_node(scheduling, node)
 
         return codegen_node
@@ -104,21 +104,21 @@ class _KernelNames:
             from torch._inductor.utils import get_fused_kernel_name
             from torch._inductor.virtualized import V
 
-            wrapper, moved = V.graph.wrapper_code, self._bytes
-            self._bytes = 0
+            wrapper, loops = V.graph.wrapper_code, self._loops
+            self._loops = []
             if source not in wrapper.src_to_kernel:
                 fused = get_fused_kernel_name(nodes, config.cpp.descriptive_names)
                 name = f"cpp_{fused}_{wrapper.next_kernel_suffix()}"
                 wrapper.src_to_kernel[source] = name
-                wrapper.define_kernel(name, f"async_compile.make_fake_kernel({name!r}, {moved})", gpu=False)
+                wrapper.define_kernel(name, f"async_compile.make_fake_kernel({name!r}, {loops})", gpu=False)
             return str(wrapper.src_to_kernel[source])
 
         return define_kernel
 
 
-def _make_kernel(_compiler: Any, name: str, moved: int) -> Callable[..., None]:
+def _make_kernel(_compiler: Any, name: str, loops: list[int]) -> Callable[..., None]:
     def run(*operands: Any) -> None:
-        RUN_KERNEL(name, moved, [each for each in operands if isinstance(each, torch.Tensor)])
+        RUN_KERNEL(name, loops, [each for each in operands if isinstance(each, torch.Tensor)])
 
     return run
 

@@ -197,6 +197,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             None if gpu is None else read_fp32_settings(acts_on),  # as the program and its techniques have set it
             turns_images=gpu is not None and gpu.vendor == "NVIDIA",
             on_cpu=gpu is None,
+            replays=is_graphed,
         )
         host.told = ops.record_copy
         with (

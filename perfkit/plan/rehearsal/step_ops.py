@@ -1,6 +1,7 @@
 """Records the ops, collectives and pages of a step on fake tensors, in issue order."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,11 +25,20 @@ from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove
 from perfkit.plan.target.fake_host import FakeHostPage
 from perfkit.plan.target.work import Work, make_work
+from perfkit.trace.model import COMPILED_GRAPH
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 _READ = "aten::_local_scalar_dense"  # `.item()`
 _PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
+
+
+class Issuer(StrEnum):
+    """Code that issues a kernel: eager calls, compiled code, or a CUDA graph with many others."""
+
+    EAGER = "eager"
+    COMPILED = "compiled"
+    GRAPH = "graph"
 
 
 class StepOp(NamedTuple):
@@ -40,6 +50,13 @@ class StepOp(NamedTuple):
     work: Work
     phase: str
     within: bool = False
+    issuer: Issuer = Issuer.EAGER
+
+
+class StepGraphCall(NamedTuple):
+    """A call of a compiled graph, which computes nothing but by its kernels."""
+
+    phase: str
 
 
 class StepCollective(NamedTuple):
@@ -76,22 +93,31 @@ class StepCopy(NamedTuple):
     phase: str
 
 
-Issued = StepOp | StepCollective | StepPage | StepCopy
+Issued = StepOp | StepGraphCall | StepCollective | StepPage | StepCopy
 
 
 class StepOps(CostingMode):
     """Records in `issued` what is called while entered: within a mode of fake tensors, as it would be on a device.
 
     `fp32` are the GPU's settings for fp32 products; None if computed in fp32. `turns_images`: its library of
-    convolutions turns 16-bit images channels-last. `on_cpu`: convolutions take the paths of this CPU.
+    convolutions turns 16-bit images channels-last. `on_cpu`: convolutions take the paths of this CPU, and the loops of
+    a compiled kernel are one. `replays`: compiled code is replayed as CUDA graphs.
 
     An op without a formula is assumed to read its operands and write its results once. If data decide an op's work
     (rows per expert, sequence lengths), the maximum is used.
     """
 
-    def __init__(self, fp32: Fp32Settings | None = None, *, turns_images: bool = False, on_cpu: bool = False) -> None:
+    def __init__(
+        self,
+        fp32: Fp32Settings | None = None,
+        *,
+        turns_images: bool = False,
+        on_cpu: bool = False,
+        replays: bool = False,
+    ) -> None:
         super().__init__()
         self._on_cpu = on_cpu
+        self._compiled = Issuer.GRAPH if replays else Issuer.COMPILED
         self._turns_images = turns_images
         self.issued: list[Issued] = []
         self._fp32 = fp32
@@ -106,11 +132,13 @@ class StepOps(CostingMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is RUN_KERNEL:
-            self.issued.append(StepOp(_make_kernel_work(*args), self._get_phase()))
+            self._record_kernel(*args)
             return func(*args)
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if func is _ENTER:
             self._marks.append(args[0])
+            if args[0] == COMPILED_GRAPH:
+                self.issued.append(StepGraphCall(self._get_phase()))
         elif func is _EXIT:
             self._marks.pop()
         elif result is not NotImplemented and (exchange := describe_exchange(func, args, result)) is not None:
@@ -131,9 +159,18 @@ class StepOps(CostingMode):
     def _record_convolution(self, func: Any, args: Sequence[Any], result: Any) -> None:
         """Record what a convolution does besides its products."""
         if self._turns_images and (copy := make_layout_copy(func, args, result)) is not None:
-            self.issued.append(StepOp(copy, self._get_phase(), within=True))
+            self._append_op(copy, within=True)
         if self._on_cpu and (columns := make_columns(func, args, result)) is not None:
-            self.issued.append(StepOp(columns, self._get_phase()))
+            self._append_op(columns)
+
+    def _record_kernel(self, name: str, loops: Sequence[int], operands: Sequence[torch.Tensor]) -> None:
+        dtype = shorten_dtype(operands[0].dtype)
+        for moved in [sum(loops)] if self._on_cpu else loops:
+            self._append_op(Work(classify_op(name), dtype, 0.0, moved, matrix=False, op=name))
+
+    def _append_op(self, work: Work, *, within: bool = False) -> None:
+        issuer = self._compiled if COMPILED_GRAPH in self._marks else Issuer.EAGER
+        self.issued.append(StepOp(work, self._get_phase(), within, issuer))
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
         """Record a call, if it has work.
@@ -143,8 +180,7 @@ class StepOps(CostingMode):
         """
         if is_free(call.name) or (self._fp32 is not None and call.name == _READ):
             return
-        work = _model_work(call, cost, self._fp32) or _make_traffic_work(call, result)
-        self.issued.append(StepOp(work, self._get_phase()))
+        self._append_op(_model_work(call, cost, self._fp32) or _make_traffic_work(call, result))
 
     def record_page(self, page: PageMove) -> None:
         """Record a moved page."""
@@ -178,10 +214,6 @@ def _model_work(call: OpCall, cost: OpCost | None, fp32: Fp32Settings | None) ->
         return None
     most = cost._replace(flops=cost.most_flops or cost.flops, bytes=cost.most_bytes or cost.bytes)
     return make_work(call, most, fp32)
-
-
-def _make_kernel_work(name: str, moved: int, operands: Sequence[torch.Tensor]) -> Work:
-    return Work(classify_op(name), shorten_dtype(operands[0].dtype), 0.0, moved, matrix=False, op=name)
 
 
 def _make_traffic_work(call: OpCall, result: Any) -> Work:

@@ -15,10 +15,11 @@ from perfkit.core.record import Unknown
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.devices.accelerator import is_cpu
-from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
+from perfkit.plan.rehearsal.step_ops import Issued, Issuer, StepCollective, StepCopy, StepGraphCall, StepOp, StepPage
 from perfkit.plan.target.disk import DiskSpeed
 from perfkit.plan.target.work import Work, get_op_class
 from perfkit.plan.timing.collectives import Interconnect
+from perfkit.plan.timing.compiled_host import GRAPH_CALL_S, compute_kernel_host_s
 from perfkit.plan.timing.efficiencies import Efficiencies
 from perfkit.plan.timing.host_link import HostLink
 
@@ -67,8 +68,9 @@ def predict_step_time(
     known: dict[Issued, tuple[Interval, Interval]] = {}
     for each in dict.fromkeys(issued):
         if isinstance(each, StepOp):
-            seconds = _time_op(each, efficiencies)
-            host = _NOTHING if each.within else efficiencies.host_s(each.work)
+            seconds, host = _time_op(each, efficiencies), _time_host(each, efficiencies)
+        elif isinstance(each, StepGraphCall):
+            seconds, host = _NOTHING, GRAPH_CALL_S
         elif isinstance(each, StepCollective):
             seconds, host = _time_collective(each, links), efficiencies.host_s(_CALL)
         elif isinstance(each, StepCopy):
@@ -127,6 +129,13 @@ def _time_op(op: StepOp, efficiencies: Efficiencies) -> Interval | Unknown:
     return efficiencies.seconds(op.work) or Unknown(reason=reason)
 
 
+def _time_host(op: StepOp, efficiencies: Efficiencies) -> Interval | None:
+    if op.within or op.issuer is Issuer.GRAPH:
+        return _NOTHING
+    eager = efficiencies.host_s(op.work)
+    return eager if eager is None or op.issuer is Issuer.EAGER else compute_kernel_host_s(eager)
+
+
 def _time_collective(collective: StepCollective, links: Interconnect | None) -> Interval | Unknown:
     seconds = None if links is None else links.seconds(collective.message, collective.ranks, summed=collective.summed)
     return seconds or Unknown(
@@ -157,11 +166,12 @@ def _add_up_parts(takes: Iterable[_IssuedTime]) -> Parts:
     parts: Parts = defaultdict(float)
     for what, seconds, host_s in takes:
         parts[HOST] += host_s
-        parts[_name_part(what)] += seconds
+        if not isinstance(what, StepGraphCall):
+            parts[_name_part(what)] += seconds
     return dict(parts)
 
 
-def _name_part(what: Issued) -> str:
+def _name_part(what: StepOp | StepCollective | StepCopy | StepPage) -> str:
     match what:
         case StepOp():
             return get_op_class(what.work)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import _functional_collectives as functional
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.profiler import record_function
 
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.cost.calls.collective import CollectiveType, Message
@@ -18,9 +19,19 @@ from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.range_marks import mark_phase
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
 from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
-from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepOps, StepPage
+from perfkit.plan.rehearsal.step_ops import (
+    Issued,
+    Issuer,
+    StepCollective,
+    StepCopy,
+    StepGraphCall,
+    StepOp,
+    StepOps,
+    StepPage,
+)
 from perfkit.plan.target.fake_host import FakeHostPage
 from perfkit.plan.target.work import Work
+from perfkit.trace.model import COMPILED_GRAPH
 from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.shared_rehearsals import share_rehearsals
@@ -51,11 +62,31 @@ def collectives(technique: str, ranks: int) -> list[tuple[str, str, int, float]]
     ]
 
 
-def test_a_kernel_of_compiled_code_has_the_bytes_that_the_compiler_counts() -> None:
-    with FakeTensorMode(), StepOps() as ops, mark_phase("backward"):
-        RUN_KERNEL("cpp_fused_silu_backward_3", 789, [torch.empty(5, 7, dtype=torch.bfloat16)])
-    work = Work("compiled", "bf16", 0.0, 789, False, "cpp_fused_silu_backward_3")
-    assert ops.issued == [StepOp(work, "backward")]
+@pytest.mark.parametrize(("on_cpu", "moved"), [(True, [789 + 1024]), (False, [789, 1024])])
+def test_loops_of_compiled_code_have_the_bytes_that_the_compiler_counts_and_a_gpu_kernel_each(
+    on_cpu: bool, moved: list[int]
+) -> None:
+    with FakeTensorMode(), StepOps(on_cpu=on_cpu) as ops, mark_phase("backward"):
+        RUN_KERNEL("cpp_fused_silu_backward_3", [789, 1024], [torch.empty(5, 7, dtype=torch.bfloat16)])
+    works = [Work("compiled", "bf16", 0.0, each, False, "cpp_fused_silu_backward_3") for each in moved]
+    assert ops.issued == [StepOp(work, "backward") for work in works]
+
+
+@pytest.mark.parametrize(("replays", "issuer"), [(False, Issuer.COMPILED), (True, Issuer.GRAPH)])
+def test_what_a_compiled_graph_calls_is_issued_by_it(replays: bool, issuer: Issuer) -> None:
+    with FakeTensorMode(), StepOps(replays=replays) as ops, mark_phase("forward"):
+        x = torch.empty(3, 4)
+        with record_function(COMPILED_GRAPH):
+            x.mm(x.t())
+            RUN_KERNEL("cpp_fused_relu_0", [96], [x])
+        x.relu()
+    graph, *calls = ops.issued
+    assert graph == StepGraphCall("forward")
+    assert [(each.work.op, each.issuer) for each in calls if isinstance(each, StepOp)] == [
+        ("aten::mm", issuer),
+        ("cpp_fused_relu_0", issuer),
+        ("aten::relu", Issuer.EAGER),
+    ]
 
 
 @pytest.mark.parametrize(

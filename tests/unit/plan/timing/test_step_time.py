@@ -7,7 +7,7 @@ import pytest
 from perfkit.analysis.model.plan import Interval, StepTime
 from perfkit.core.record import Unknown
 from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
-from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepCopy, StepOp, StepPage
+from perfkit.plan.rehearsal.step_ops import Issued, Issuer, StepCollective, StepCopy, StepGraphCall, StepOp, StepPage
 from perfkit.plan.target.alpha_beta import TransferModel
 from perfkit.plan.target.disk import DiskSpeed
 from perfkit.plan.target.fake_host import FakeHostPage
@@ -69,6 +69,20 @@ def test_a_device_waits_for_a_slow_host() -> None:
     assert found.total.value == 7
     assert found.parts == {"host": 4, "GEMM": 3}
     assert found.dominant == "host"
+
+
+def issue_by(issuer: Issuer, seconds: float = 1e-9) -> StepOp:
+    return op(seconds)._replace(issuer=issuer)
+
+
+def test_compiled_code_costs_the_host_less_per_kernel_and_a_cuda_graph_nothing_but_its_call() -> None:
+    def time_host(issuer: Issuer, host: float) -> float:
+        return takes([StepGraphCall("forward"), *[issue_by(issuer)] * 5], host=host).parts["host"]
+
+    eager, compiled, graph = (time_host(issuer, 40e-6) for issuer in Issuer)
+    assert graph < compiled < eager
+    assert compiled - graph == pytest.approx(5 * (6.8e-6 + 9.1e-6) / 2, rel=0.01)  # published, a kernel
+    assert time_host(Issuer.COMPILED, 2e-6) == pytest.approx(time_host(Issuer.EAGER, 2e-6))  # never more than eager
 
 
 def test_a_queue_that_was_filled_hides_the_host() -> None:
