@@ -15,12 +15,9 @@ from unittest.mock import patch
 import torch
 from torch._C import _current_autograd_node
 from torch._C._autograd import _get_sequence_nr
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, _BypassDispatchCache
-from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._subclasses.fake_tensor import FakeTensorMode, _BypassDispatchCache
 
 from perfkit.core.allocations import UNKNOWN
-from perfkit.core.errors import UnavailableError
 from perfkit.core.record import InitialBlock
 from perfkit.instruments.memory.profiler_events import (
     ForwardCall,
@@ -30,13 +27,10 @@ from perfkit.instruments.memory.profiler_events import (
     TensorUse,
 )
 from perfkit.instruments.training.tensors import get_address
-from perfkit.plan.rehearsal.fake_results import FakeArgument, FakeCall, list_results
+from perfkit.plan.rehearsal.fake_results import FakeArgument
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.op_watcher import Observe, OpWatcher
 
-_ENTER = torch.ops.profiler._record_function_enter_new.default
-_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
-_READ_VALUE = torch.ops.aten._local_scalar_dense.default
-_PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 SCRATCH = 1  # of what a library works in: an address that no storage has
 _OURS = str(PurePath(__file__).parents[1])
 _CPU = torch.device("cpu")
@@ -50,8 +44,6 @@ _WRITTEN = {
     "aten::isinf": 0,
     "aten::_amp_foreach_non_finite_check_and_unscale_": 0,
 }
-
-Observe = Callable[[Any, Sequence[Any], Any], None]  # an op, its arguments and its result
 
 
 class FakeMemory:
@@ -87,7 +79,7 @@ class FakeMemory:
         with (
             patch.object(torch.UntypedStorage, "resize_", resized),
             _disable_storage_caching(),
-            _OpWatcher(self, alone, observe),
+            OpWatcher(self, alone, observe),
         ):
             yield
 
@@ -213,61 +205,6 @@ class FakeMemory:
         )
 
 
-class _OpWatcher(TorchDispatchMode):
-    """Reports every op on fake tensors and every range to a `FakeMemory`."""
-
-    def __init__(self, memory: FakeMemory, alone: OpScratchProbe, observe: Observe) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._memory = memory
-        self._observe = observe
-        self._alone = alone
-
-    @classmethod
-    def ignore_compile_internals(cls) -> bool:
-        """Compiled code is compiled and runs within the mode."""
-        return True
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if any(kind not in _PLAIN for kind in types):  # a wrapper turns into calls on the tensors that it is made of
-            return NotImplemented
-        if func.namespace == "prim":  # what a tensor is, such as its device
-            return func(*args, **kwargs)
-        if func is _ENTER or func is _EXIT:
-            return self._run_marker(func, args)
-        if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
-            return self._memory.read(args[0])
-        schema = func._schema
-        if schema.name in self._alone.opened:
-            with self:
-                return func._op_dk(self._alone.opened[schema.name], *args, **kwargs)
-        call = FakeCall(func, args, kwargs)
-        # Storages freed while their tensors stay, by FSDP2 and paging.
-        freed = (
-            [] if schema.is_mutable else [given.tensor.untyped_storage() for given in call.given if not given.nbytes]
-        )
-        result = call.run()
-        for storage in freed:
-            if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
-                storage.resize_(0)
-        _refuse_sparse(schema.name, result)
-        scratch = self._alone.scratch(func, args, kwargs, result)
-        self._memory.call(schema.name, schema.is_mutable, call.given, list_results(result), scratch)
-        self._observe(func, args, result)
-        return result
-
-    def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:
-        with no_dispatch():  # fake tensors are none of a range's affair
-            result = func(*args)
-        if func is _ENTER:
-            self._memory.enter(args[0])
-        else:
-            self._memory.leave()
-        return result
-
-
 @contextmanager
 def _disable_storage_caching() -> Iterator[None]:
     """Disable fake tensors' caching of calls with storages inside this context, which would keep them alive."""
@@ -280,15 +217,6 @@ def _disable_storage_caching() -> Iterator[None]:
 
     with patch.object(FakeTensorMode, "_cache_key", key):
         yield
-
-
-def _refuse_sparse(op: str, result: Any) -> None:
-    """Refuse sparse results: a fake one holds none of its parts, and only values tell how many rows are equal."""
-    if isinstance(result, FakeTensor) and result.layout is torch.sparse_coo:
-        raise UnavailableError(
-            f"{op} makes a sparse tensor, whose size depends on values that a plan does not have: measure it with "
-            "perfkit bench"
-        )
 
 
 def _format_line(frame: FrameType) -> str:
