@@ -19,6 +19,8 @@ from perfkit.cost.live_sparse_products import cost_sparse_product, is_sparse
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
+RunOp = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # an op, its arguments, those by name
+
 
 class FlopCount(NamedTuple):
     """FLOPs of a step as run.
@@ -104,14 +106,19 @@ class CostingMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        return self.cost_call(func, types, args, kwargs or {}, _run_op, self)
+
+    def cost_call(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any], run: RunOp, mode: Any
+    ) -> Any:
+        """Cost a call that `run` runs; the ops that it is made of are called within `mode`, which costs them."""
         # A wrapper (a distributed, quantized or nested tensor) first turns into calls on the tensors it is made of.
         if any(kind not in _PLAIN for kind in types):
             return NotImplemented
         if func.namespace == "prim" or (FakeTensor in types and not self._fakes_count):
-            return func(*args, **kwargs)  # a property of a tensor, such as its device; or a shape query
+            return run(func, args, kwargs)  # a property of a tensor, such as its device; or a shape query
         if isinstance(func, HigherOrderOperator):
-            result = func(*args, **kwargs)
+            result = run(func, args, kwargs)
             self.called(OpCall(f"{func.namespace}::{func.name()}", ()), None, result)
             return result
         name = func._schema.name
@@ -121,13 +128,17 @@ class CostingMode(TorchDispatchMode):
             stored = FakeTensor not in types and any(map(is_sparse, args))
             cost = cost_sparse_product(name, args) if stored else cost_op(call)
         if cost is None and func._can_decompose():
-            with self:
+            with mode:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        result = func(*args, **kwargs)
+        result = run(func, args, kwargs)
         self.called(call, cost, result)
         return result
+
+
+def _run_op(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
 
 
 class FlopCounter(CostingMode):

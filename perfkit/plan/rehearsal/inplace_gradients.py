@@ -17,6 +17,8 @@ import torch
 from torch._C import _current_autograd_node, _storage_Use_Count
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from perfkit.plan.rehearsal.op_watcher import find_top_watcher
+
 _aten = torch.ops.aten
 _ADD = _aten.add.Tensor
 _ADD_IN_PLACE = _aten.add_.Tensor
@@ -51,17 +53,44 @@ class References(NamedTuple):
     object: int
 
 
-class InplaceGradients(TorchDispatchMode):
-    """Runs in place what a backward pass, called by this thread, does in place with real tensors.
+class GradientSums:
+    """Ops that a backward pass, called by this thread, runs in place with real tensors.
 
     `sole` are the references to a gradient that the engine alone refers to.
     """
 
     def __init__(self, sole: References) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self._sole = sole
         self._node: tuple[str, int] = "", -1
         self._made: set[int] = set()  # tensors that the node's formula made, by address
+
+    def choose_op(self, func: Any, args: tuple[Any, ...], caller: FrameType) -> Any:
+        """The op to run for one that a mode was called with; None if another than torch's engine called it."""
+        node = _current_autograd_node()
+        if node is None or torch.is_grad_enabled() or not _is_called_by_engine(caller):
+            return None
+        name = node.name()
+        if (name, node._sequence_nr()) != self._node:
+            self._node = name, node._sequence_nr()
+            self._made = set()
+        made = bool(args) and isinstance(args[0], torch.Tensor) and args[0]._cdata in self._made
+        within = (_FILLS.get(func) or _OF_NODES.get(name, {}).get(func)) if made else None
+        if func is _ADD and (not made or _has_joined_edges(node)) and _is_added_in_place(args, self._sole):
+            within = _ADD_IN_PLACE
+        return within or func
+
+    def remember(self, result: Any) -> None:
+        """Remember what the engine's op made."""
+        if isinstance(result, torch.Tensor):
+            self._made.add(result._cdata)
+
+
+class InplaceGradients(TorchDispatchMode):
+    """Runs the ops of `sums` where another mode is above the watcher of a rehearsal."""
+
+    def __init__(self, sums: GradientSums) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._sums = sums
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -71,31 +100,22 @@ class InplaceGradients(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        node = _current_autograd_node()
-        if node is None or torch.is_grad_enabled() or not _is_called_by_engine(sys._getframe(1)):
-            return func(*args, **kwargs)
-        name = node.name()
-        if (name, node._sequence_nr()) != self._node:
-            self._node = name, node._sequence_nr()
-            self._made = set()
-        made = bool(args) and isinstance(args[0], torch.Tensor) and args[0]._cdata in self._made
-        within = (_FILLS.get(func) or _OF_NODES.get(name, {}).get(func)) if made else None
-        if func is _ADD and (not made or _has_joined_edges(node)) and _is_added_in_place(args, self._sole):
-            within = _ADD_IN_PLACE
-        result = (within or func)(*args, **kwargs)
-        if isinstance(result, torch.Tensor):
-            self._made.add(result._cdata)
+        chosen = self._sums.choose_op(func, args, sys._getframe(1))
+        if chosen is None:
+            return func(*args, **(kwargs or {}))
+        result = chosen(*args, **(kwargs or {}))
+        self._sums.remember(result)
         return result
 
 
 @contextmanager
 def add_gradients_in_place() -> Iterator[None]:
-    """Enter `InplaceGradients` around every backward pass inside this context, above all other dispatch modes."""
+    """Run `GradientSums` in every backward pass inside this context, above all other dispatch modes."""
     sole = _count_sole_references()
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
-        with InplaceGradients(sole):
+        sums, watcher = GradientSums(sole), find_top_watcher()
+        with InplaceGradients(sums) if watcher is None else watcher.sum_gradients(sums):
             return _RUN_BACKWARD(*args, **kwargs)
 
     with patch.object(torch.autograd, "_engine_run_backward", run_backward):

@@ -1,23 +1,33 @@
-"""Watches the ops of a rehearsed step: reports each to a `FakeMemory`."""
+"""Watches the ops of a rehearsed step: reports each to a `FakeMemory`.
 
-from collections.abc import Callable, Sequence
+Each dispatch mode costs as much as a fake kernel. So what else is done with ops is done by the same mode, where none is
+above it: they are costed, and a backward pass runs in place what it would with real tensors.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.fake_results import FakeCall, list_results
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
 
 if TYPE_CHECKING:
+    from perfkit.cost.live_flops import CostingMode
     from perfkit.plan.rehearsal.fake_memory import FakeMemory
+    from perfkit.plan.rehearsal.inplace_gradients import GradientSums
 
 _ENTER = torch.ops.profiler._record_function_enter_new.default
 _EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 _READ_VALUE = torch.ops.aten._local_scalar_dense.default
+_DEVICE = torch.ops.prim.device.default
+_META = torch.device("meta")
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
 Observe = Callable[[Any, Sequence[Any], Any], None]  # an op, its arguments and its result
@@ -31,18 +41,58 @@ class OpWatcher(TorchDispatchMode):
         self._memory = memory
         self._observe = observe
         self._alone = alone
+        self._costs: CostingMode | None = None
+        self._sums: GradientSums | None = None
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
         """Compiled code is compiled and runs within the mode."""
         return True
 
+    @contextmanager
+    def cost_ops(self, costs: "CostingMode | None") -> Iterator[None]:
+        """Have `costs` cost the ops inside this context."""
+        before, self._costs = self._costs, costs
+        try:
+            yield
+        finally:
+            self._costs = before
+
+    @contextmanager
+    def sum_gradients(self, sums: "GradientSums | None") -> Iterator[None]:
+        """Run the ops that `sums` chooses inside this context."""
+        before, self._sums = self._sums, sums
+        try:
+            yield
+        finally:
+            self._sums = before
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is _DEVICE and type(args[0]) is FakeTensor:  # asked for by torch's engine, more often than any op
+            return _META if args[0].fake_mode.in_kernel_invocation else args[0].fake_device
         kwargs = kwargs or {}
-        if any(kind not in _PLAIN for kind in types):  # a wrapper turns into calls on the tensors that it is made of
-            return NotImplemented
+        is_plain = not any(kind not in _PLAIN for kind in types)
+        sums = self._sums
+        chosen = None if sums is None else sums.choose_op(func, args, sys._getframe(1))
+        if chosen is None or sums is None:
+            # A wrapper turns into calls on the tensors that it is made of.
+            return self._cost(func, types, args, kwargs) if is_plain else NotImplemented
+        if is_plain:
+            result = self._cost(chosen, types, args, kwargs)
+        else:
+            with self.sum_gradients(None), self:
+                result = chosen(*args, **kwargs)
+        sums.remember(result)
+        return result
+
+    def _cost(self, func: Any, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._costs is None:
+            return self._watch(func, args, kwargs)
+        return self._costs.cost_call(func, types, args, kwargs, self._watch, self)
+
+    def _watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func.namespace == "prim":  # what a tensor is, such as its device
             return func(*args, **kwargs)
         if func is _ENTER or func is _EXIT:
@@ -51,7 +101,7 @@ class OpWatcher(TorchDispatchMode):
             return self._memory.read(args[0])
         schema = func._schema
         if schema.name in self._alone.opened:
-            with self:
+            with self.cost_ops(None), self.sum_gradients(None), self:
                 return func._op_dk(self._alone.opened[schema.name], *args, **kwargs)
         call = FakeCall(func, args, kwargs)
         # Storages freed while their tensors stay, by FSDP2 and paging.
@@ -76,6 +126,20 @@ class OpWatcher(TorchDispatchMode):
         else:
             self._memory.leave()
         return result
+
+
+def find_top_watcher() -> OpWatcher | None:
+    """The watcher, if it is above all other dispatch modes."""
+    modes = _get_current_dispatch_mode_stack()
+    return modes[-1] if modes and isinstance(modes[-1], OpWatcher) else None
+
+
+@contextmanager
+def cost_watched_ops(costs: "CostingMode") -> Iterator[None]:
+    """Have `costs` cost all ops inside this context: by the watcher, or as a mode of its own above others."""
+    watcher = find_top_watcher()
+    with costs if watcher is None else watcher.cost_ops(costs):
+        yield
 
 
 def _refuse_sparse(op: str, result: Any) -> None:

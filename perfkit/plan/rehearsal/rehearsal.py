@@ -44,6 +44,7 @@ from perfkit.plan.rehearsal.garbage import collect_on_request
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
+from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
@@ -204,7 +205,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             mark_modules(trained),
             watch_gradients(trained, memory.now) as gradients,
             watch_pages(ops.record_page),
-            ops,
+            cost_watched_ops(ops),
         ):
             step(1)
         recorded = memory.recorded

@@ -14,7 +14,7 @@ from perfkit.cost.calls.collective import CollectiveType, Message
 from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.formulas.free_ops import is_free
 from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
-from perfkit.cost.live_flops import CostingMode
+from perfkit.cost.live_flops import CostingMode, RunOp
 from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
@@ -128,13 +128,13 @@ class StepOps(CostingMode):
         """Compiled code is recorded as it runs."""
         return True
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    def cost_call(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any], run: RunOp, mode: Any
     ) -> Any:
         if func is RUN_KERNEL:
             self._record_kernel(*args)
-            return func(*args)
-        result = super().__torch_dispatch__(func, types, args, kwargs)
+            return run(func, args, kwargs)
+        result = super().cost_call(func, types, args, kwargs, run, mode)
         if func is _ENTER:
             self._marks.append(args[0])
             if args[0] == COMPILED_GRAPH:
