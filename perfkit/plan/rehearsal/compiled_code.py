@@ -15,6 +15,7 @@ import torch
 from torch.profiler import record_function
 from torch.utils._python_dispatch import _disable_current_modes
 
+from perfkit.plan.rehearsal.compiled_loops import Loop, join_loops, make_loop
 from perfkit.trace.model import COMPILED_GRAPH
 
 _LIBRARY = torch.library.Library("perfkit", "FRAGMENT")
@@ -25,8 +26,11 @@ RUN_KERNEL = torch.ops.perfkit.run_compiled_kernel.default
 
 
 @contextmanager
-def compile_without_kernels() -> Iterator[None]:
-    """Compile inside this context as in a run, with ops for kernels (`RUN_KERNEL`)."""
+def compile_without_kernels(*, as_gpu: bool) -> Iterator[None]:
+    """Compile inside this context as in a run, with ops for kernels (`RUN_KERNEL`).
+
+    `as_gpu`: the kernels are those of a GPU, joined from a CPU's loops.
+    """
     # Not sooner: Inductor takes seconds to import.
     import torch._functorch.config
     import torch._inductor
@@ -38,7 +42,7 @@ def compile_without_kernels() -> Iterator[None]:
     from torch._inductor.output_code import CompiledFxGraph
 
     native = torch._C._dynamo.guards
-    kernels = _KernelNames(CppScheduling.codegen_node)
+    kernels = _KernelNames(CppScheduling.codegen_node, as_gpu=as_gpu)
     replaced: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
         (CatchErrorsWrapper, "__call__", _leave_modes(CatchErrorsWrapper.__call__)),
         (compile_fx, "compile_fx_inner", _leave_modes(compile_fx.compile_fx_inner)),
@@ -83,16 +87,20 @@ def _mark_call(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _KernelNames:
-    """Defines ops in place of kernels, each with the bytes that Inductor counts for its loops."""
+    """Defines ops in place of kernels, each with the bytes that Inductor counts for its loops.
 
-    def __init__(self, codegen_node: Callable[..., Any]) -> None:
+    `as_gpu`: loops are joined as in kernels of Triton.
+    """
+
+    def __init__(self, codegen_node: Callable[..., Any], *, as_gpu: bool) -> None:
         self._codegen_node = codegen_node
-        self._loops: list[int] = []
+        self._as_gpu = as_gpu
+        self._loops: list[Loop] = []
 
     @property
     def codegen_node(self) -> Callable[..., Any]:
         def codegen_node(scheduling: Any, node: Any) -> Any:
-            self._loops.append(int(node.get_read_write_buffers_sizes()))
+            self._loops.append(make_loop(node))
             return self._codegen_node(scheduling, node)
 
         return codegen_node
@@ -110,7 +118,8 @@ class _KernelNames:
                 fused = get_fused_kernel_name(nodes, config.cpp.descriptive_names)
                 name = f"cpp_{fused}_{wrapper.next_kernel_suffix()}"
                 wrapper.src_to_kernel[source] = name
-                wrapper.define_kernel(name, f"async_compile.make_fake_kernel({name!r}, {loops})", gpu=False)
+                moved = [loop.count_bytes() for loop in (join_loops(loops) if self._as_gpu else loops)]
+                wrapper.define_kernel(name, f"async_compile.make_fake_kernel({name!r}, {moved})", gpu=False)
             return str(wrapper.src_to_kernel[source])
 
         return define_kernel

@@ -153,7 +153,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
             stack.enter_context(context)
         compiled = any(technique.compiles() for technique in techniques)
         if compiled:
-            stack.enter_context(compile_without_kernels())
+            stack.enter_context(compile_without_kernels(as_gpu=gpu is not None))
         stack.enter_context(memory.record_allocations(alone, groups.record_call))
         stack.enter_context(add_gradients_in_place())
         stack.enter_context(fuse_updates(memory, eagerly_as_told=gpu is None))
