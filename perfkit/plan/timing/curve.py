@@ -113,20 +113,26 @@ def _compute_square(points: Sequence[CurvePoint], ratio: float) -> float:
 
 
 def _average_points(points: Sequence[CurvePoint]) -> CurvePoint:
+    least, times = (_average(points, [getattr(p, name) for p in points]) for name in ("least", "taken"))
     total = sum(point.weight for point in points)
-
-    def of(values: Iterable[float]) -> float:
-        return sum(point.weight * value for point, value in zip(points, values, strict=True)) / total
-
-    least, times = of(p.least for p in points), of(p.taken for p in points)
     return CurvePoint(least, times, sqrt(_compute_square(points, times - least)), total, sum(p.kinds for p in points))
+
+
+def _average(points: Sequence[CurvePoint], values: Iterable[float]) -> float:
+    total = sum(point.weight for point in points)
+    return sum(point.weight * value for point, value in zip(points, values, strict=True)) / total
+
+
+def _average_taken(points: Sequence[CurvePoint]) -> float:
+    return _average(points, [point.taken for point in points])
 
 
 def _pool_falling(points: Sequence[CurvePoint]) -> list[CurvePoint]:
     """Pool falling neighbors to their common mean (pool adjacent violators), each at its own size."""
-    pools: list[list[CurvePoint]] = []
+    pools: list[tuple[float, list[CurvePoint]]] = []  # with their means
     for point in points:
-        pools.append([point])
-        while len(pools) > 1 and _average_points(pools[-2]).taken > _average_points(pools[-1]).taken:
-            pools[-2:] = [pools[-2] + pools[-1]]
-    return [point._replace(taken=_average_points(pool).taken) for pool in pools for point in pool]
+        pools.append((_average_taken([point]), [point]))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            pooled = pools[-2][1] + pools[-1][1]
+            pools[-2:] = [(_average_taken(pooled), pooled)]
+    return [point._replace(taken=mean) for mean, pool in pools for point in pool]
