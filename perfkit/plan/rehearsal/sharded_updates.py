@@ -34,9 +34,12 @@ def _update(update: Callable[..., None], *lists: Any, **options: Any) -> None:
 
 
 def _are_alike(lists: tuple[list[Any], ...]) -> bool:
-    """True if all are distributed tensors over the same ranks, and those of each parameter are cut alike."""
-    parameters, *others = (tensors for tensors in lists if tensors)
-    if not all(type(tensor) is DTensor for tensors in lists for tensor in tensors):
+    """True if all are distributed tensors over the same ranks, and those of each parameter are cut alike.
+
+    A rank may update none, as with ZeRO-1 more ranks than parameters.
+    """
+    parameters, *others = lists[0], *(tensors for tensors in lists[1:] if tensors)
+    if not parameters or not all(type(tensor) is DTensor for tensors in lists for tensor in tensors):
         return False
     meshes = {tensor.device_mesh for tensors in lists for tensor in tensors}
     return len(meshes) == 1 and all(

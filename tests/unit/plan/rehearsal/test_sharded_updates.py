@@ -46,6 +46,14 @@ def test_an_update_of_shards_takes_what_torch_takes(kind: type[Adam], of_gradien
     assert {size for _, size in made} == {2 * 6 * 4}
 
 
+@pytest.mark.parametrize("kind", [Adam, AdamW])
+def test_a_rank_without_gradients_updates_nothing(kind: type[Adam]) -> None:
+    with sharded_updates.update_shards():
+        optimizer = kind([torch.nn.Parameter(torch.ones(3))])
+        optimizer.step()
+    assert not optimizer.state
+
+
 def test_shards_are_updated_without_distributed_tensors() -> None:
     def fail(*_: object) -> None:
         raise AssertionError
