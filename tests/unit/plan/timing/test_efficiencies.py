@@ -1,7 +1,7 @@
 """How long work takes by the efficiency that such work was measured at."""
 
 from dataclasses import replace
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 
 import pytest
 from msgspec.structs import replace as replace_sample
@@ -64,6 +64,28 @@ def test_an_op_that_was_measured_itself_does_not_take_the_time_of_its_class() ->
     assert other is not None
     # Both calls of the class by their time: (2 ms x log 2 + 8 ms x log 8) / 10 ms over the least time.
     assert other.value == pytest.approx(1e-3 * exp((2 * log(2) + 8 * log(8)) / 10))
+
+
+def test_a_compiled_kernel_that_was_never_measured_takes_what_an_elementwise_op_takes_within_wider_bounds() -> None:
+    samples = (replace_sample(_copy(1e-3, 0.5), op_class="elementwise"), _copy(1e-3, 0.125))
+    known = _efficiencies(LearnedProgram(name="a", samples=samples))
+    fused, pointwise = (known.seconds(Work(kind, "fp32", 0.0, 1e-3 * BANDWIDTH, False)) for kind in _FUSED)
+    assert fused is not None
+    assert pointwise is not None
+    assert fused.value == pytest.approx(2e-3) == pytest.approx(pointwise.value)
+    assert log(fused.high / fused.value) == pytest.approx(hypot(log(pointwise.high / pointwise.value), 1.645 * 0.38))
+
+
+def test_a_compiled_kernel_that_was_measured_takes_what_such_kernels_take() -> None:
+    kinds = zip(_FUSED, (0.25, 0.5), strict=True)
+    samples = tuple(replace_sample(_copy(1e-3, efficiency), op_class=kind) for kind, efficiency in kinds)
+    known = _efficiencies(LearnedProgram(name="a", samples=samples))
+    fused = known.seconds(Work("compiled", "fp32", 0.0, 1e-3 * BANDWIDTH, False))
+    assert fused is not None
+    assert fused.value == pytest.approx(4e-3)
+
+
+_FUSED = ("compiled", "elementwise")
 
 
 def _moving(seconds: float, efficiency: float, op: str, dtype: str) -> EfficiencySample:
