@@ -31,8 +31,12 @@ class Loop:
 
     @property
     def accesses(self) -> set[Any]:
-        """Memory, and the order in which it is gone through."""
-        return {access.normalize() for node in self.nodes for access in node.read_writes.reads_and_writes()}
+        """Memory, and the order in which it is gone through, if that is known (`StarDep`: it is not)."""
+        return {
+            access.normalize() if hasattr(access, "normalize") else access
+            for node in self.nodes
+            for access in node.read_writes.reads_and_writes()
+        }
 
     def count_bytes(self) -> int:
         """Bytes by Inductor's own count (`get_read_write_buffers_sizes`), without what no other loop reads."""

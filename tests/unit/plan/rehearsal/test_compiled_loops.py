@@ -27,15 +27,25 @@ class Access(NamedTuple):
         return self
 
 
+class WholeAccess(NamedTuple):
+    """Of a buffer in no known order, as Inductor's `StarDep`, which has no `normalize`."""
+
+    name: str
+
+
 @dataclass(frozen=True)
 class Accesses:
-    """Names, each with the order in which its memory is gone through: `x` or `x/columns`."""
+    """Names, each with the order in which its memory is gone through: `x`, `x/columns`, or `x/*` if in no known one."""
 
-    reads: list[Access]
-    writes: list[Access]
+    reads: list[Access | WholeAccess]
+    writes: list[Access | WholeAccess]
 
-    def reads_and_writes(self) -> list[Access]:
+    def reads_and_writes(self) -> list[Access | WholeAccess]:
         return self.reads + self.writes
+
+
+def make_access(name: str, order: str) -> Access | WholeAccess:
+    return WholeAccess(name) if order == "*" else Access(name, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +60,7 @@ class Node:
     @property
     def read_writes(self) -> Accesses:
         reads, writes = (
-            [Access(name.partition("/")[0], name.partition("/")[2]) for name in names.split()]
-            for names in (self.reads, self.writes)
+            [make_access(*name.partition("/")[::2]) for name in names.split()] for names in (self.reads, self.writes)
         )
         return Accesses(reads, writes)
 
@@ -81,6 +90,12 @@ def test_reductions_of_rows_and_of_columns_are_two() -> None:
 
 def test_loops_that_share_nothing_are_several() -> None:
     assert join(loop(300, 1, "x", "a"), loop(300, 1, "y", "b")) == [[0], [1]]
+
+
+def test_a_buffer_read_in_no_known_order_is_shared_with_another_such_read_alone() -> None:
+    table = loop(300, 1, "table/*", "a")
+    assert join(table, loop(300, 1, "table/*", "b")) == [[0, 1]]
+    assert join(table, loop(300, 1, "table", "b")) == [[0], [1]]
 
 
 def test_a_loop_stays_after_what_it_reads() -> None:
