@@ -176,8 +176,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         state = apply_all(techniques, state).state
         collect_garbage()  # what techniques tried may be in cycles of references
         setup += ((event.address, event.size) for event in memory.recorded.allocations)
-        memory.begin()
         data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
+        memory.begin()  # batches, and what they are made of, are on the host
 
         def step(index: int) -> None:
             parts = make_microbatches(data, index, spec.accumulation, state.microbatches)

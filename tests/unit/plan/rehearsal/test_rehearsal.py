@@ -379,3 +379,32 @@ def test_a_rank_exchanges_in_as_many_groups_as_its_mesh_has(technique: str, grou
 def test_the_groups_that_exchanged_anything_before_the_step_are_known() -> None:
     assert sorted(rehearse_step(spec("hsdp", ranks=4)).groups.values()) == [2, 2]
     assert rehearse_step(spec()).groups == {}
+
+
+def test_what_batches_are_made_of_is_not_on_the_device(tmp_path: Path) -> None:
+    """Neither in the first step, whose allocations decide what the allocator keeps."""
+    program = tmp_path / "made.py"
+    program.write_text(MADE_IN_PARTS)
+    rehearsed = rehearse_step(spec(workload=WorkloadSpec(name=f"{program}:build")))
+    sizes = {abs(size) for _, size in (*rehearsed.setup, *rehearsed.before, *rehearsed.step)}
+    assert 4 * 6 * 8 in sizes  # the weight
+    assert 4 * 6 * 1001 not in sizes
+
+
+MADE_IN_PARTS = """
+import torch
+from torch import nn
+from perfkit import Workload
+
+
+def build():
+    return Workload(
+        name="made",
+        unit="samples",
+        units_per_batch=3,
+        build_model=lambda: nn.Linear(6, 8),
+        build_optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=0.1),
+        make_batch=lambda generator: {"x": torch.rand(1001, 6, generator=generator)[:3].clone()},
+        loss=lambda model, batch: model(batch["x"]).square().mean(),
+    )
+"""
