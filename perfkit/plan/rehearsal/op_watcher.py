@@ -108,7 +108,7 @@ class OpWatcher(TorchDispatchMode):
         freed = (
             [] if schema.is_mutable else [given.tensor.untyped_storage() for given in call.given if not given.nbytes]
         )
-        result = call.run()
+        result = _read_constant(args[0]) if func is _READ_VALUE and call.given else call.run()
         for storage in freed:
             if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
                 storage.resize_(0)
@@ -126,6 +126,13 @@ class OpWatcher(TorchDispatchMode):
         else:
             self._memory.leave()
         return result
+
+
+def _read_constant(tensor: FakeTensor) -> float | int | bool:
+    """The value of a fake tensor that torch keeps, as an optimizer's count of steps: asked for with every parameter."""
+    assert tensor.constant is not None
+    with no_dispatch():
+        return tensor.constant.item()
 
 
 def find_top_watcher() -> OpWatcher | None:
