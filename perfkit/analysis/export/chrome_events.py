@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from perfkit.trace.readers.kineto.drop_own_events import OURS
+from perfkit.trace.readers.event_table.drop_own_events import OURS
 
 # No process of a system and no device has this number.
 PROCESS = 2_000_000_000

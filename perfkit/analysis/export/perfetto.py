@@ -17,7 +17,7 @@ from perfkit.core.text_blocks import ReadLimits
 from perfkit.devices.lookup.trace_ceilings import resolve_trace_ceilings
 from perfkit.trace.counters.match_counters import read_counters
 from perfkit.trace.ops.ops import read_ops
-from perfkit.trace.readers.kineto.remarks import IN_NANOSECONDS
+from perfkit.trace.readers.event_table.remarks import IN_NANOSECONDS
 from perfkit.trace.readers.trace_reader import read_trace
 
 

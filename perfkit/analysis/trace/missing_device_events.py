@@ -9,7 +9,7 @@ from perfkit.trace.event_names import mark_named
 from perfkit.trace.memory.device_names import CPU, get_device_name
 from perfkit.trace.model import Category, Trace
 from perfkit.trace.ops.ops import Ops
-from perfkit.trace.readers.kineto.remarks import CUT_OFF
+from perfkit.trace.readers.event_table.remarks import CUT_OFF
 
 # Calls that start work: of CUDA, HIP, Level Zero and Unified Runtime.
 _STARTING = re.compile(r"(cu|cuda|hip|ze|ur)(?=[A-Z])\w*(Launch|Mem(ory)?(cpy|set|Copy|Fill|BufferCopy))\w*")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from perfkit.trace.readers.kineto.trace_metadata import parse_rank_in_name
+from perfkit.trace.readers.event_table.trace_metadata import parse_rank_in_name
 
 # The folders that vLLM and SGLang write captures to, and what they, xDiT and SGLang's export call the files.
 _FOLDERS = ("capture_traces", "graph_capture_profile")

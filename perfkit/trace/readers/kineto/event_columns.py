@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from enum import IntEnum
 from itertools import compress, repeat
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +12,13 @@ from numpy.typing import NDArray
 from perfkit.core.files import JSON_ERRORS
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, CollectiveRecord
+from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, EventKind, PieceColumns
+from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.kineto import parse_numbers
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
 from perfkit.trace.readers.kineto.kineto import AnyEvent, EventArgs, EventDecoders
 from perfkit.trace.readers.kineto.rare_fields import add_rare_fields, find_rows
 from perfkit.trace.readers.kineto.sync_records import SYNCS, build_syncs
-from perfkit.trace.readers.kineto.tables import TraceTables
-
-Columns = dict[str, NDArray[Any]]
-
-# Of an event whose duration is missing, negative or impossible.
-UNKNOWN_DURATION = -1
-
-
-class EventKind(IntEnum):
-    """The kind of an event by its `ph`; the first three are rows of the trace."""
-
-    COMPLETE = 0
-    BEGIN = 1
-    END = 2
-    FLOW = 3
-    MEMORY = 4
-    METADATA = 5
-    IGNORED = 6
-    UNKNOWN = 7
-
 
 _KINDS = {
     "X": EventKind.COMPLETE, "B": EventKind.BEGIN, "E": EventKind.END, "s": EventKind.FLOW, "f": EventKind.FLOW,
@@ -52,22 +33,6 @@ _NO_ARGS = EventArgs()
 _THREAD = attrgetter("pid", "tid")
 _GEOMETRY = attrgetter("grid", "block", "shared", "registers", "blocks_per_sm", "occupancy")
 _ARGS = attrgetter("args")
-
-
-class PieceColumns(NamedTuple):
-    """The columns of one piece. Numbers of names and the like refer to the tables of its `ColumnBuilder`.
-
-    `rows` has `kind`, `hlo` (whether it names an XLA op), `numbered` (whether it is a step of XLA's) and the columns
-    of `Trace` but for the end, which is a `duration`; `entries` are the values that the piece added to each table.
-    """
-
-    rows: Columns
-    flows: Columns
-    memory: Columns
-    syncs: Columns
-    metadata: list[tuple[int, str, bytes]]  # thread, what is stated, the statement as JSON
-    entries: dict[str, list[Any]]
-    notes: Counter[str]
 
 
 class ColumnBuilder:

@@ -11,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO
 
-from perfkit.trace.readers.kineto.event_columns import ColumnBuilder, PieceColumns
+from perfkit.trace.readers.event_table.piece_columns import PieceColumns
+from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.kineto.event_columns import ColumnBuilder
 from perfkit.trace.readers.kineto.kineto import pause_gc
-from perfkit.trace.readers.kineto.tables import TraceTables
 
 _LENGTH_BYTES = 8
 

@@ -3,10 +3,11 @@
 from collections import deque
 from concurrent.futures import Future
 
-from perfkit.trace.readers.kineto.event_columns import ColumnBuilder, PieceColumns
+from perfkit.trace.readers.event_table.piece_columns import PieceColumns
+from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.event_table.trace_collector import TraceCollector
+from perfkit.trace.readers.kineto.event_columns import ColumnBuilder
 from perfkit.trace.readers.kineto.helper import DecodingHelper
-from perfkit.trace.readers.kineto.tables import TraceTables
-from perfkit.trace.readers.kineto.trace_collector import TraceCollector
 
 _AHEAD = 2  # pieces that wait for each helper; more would only take memory
 _HERE = 0

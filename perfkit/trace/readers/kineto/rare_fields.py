@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, EventStatement
+from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.kineto import parse_numbers
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
 from perfkit.trace.readers.kineto.kineto import EventArgs
-from perfkit.trace.readers.kineto.tables import TraceTables
 
 _OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
 _NSIGHT = ("cuda", "cuda_api")  # of converters

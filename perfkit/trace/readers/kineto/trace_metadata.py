@@ -1,15 +1,13 @@
 """Reads a trace's metadata: its writer, devices and rank."""
 
-import re
 from collections import Counter
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
 
 from perfkit.core.files import JSON_ERRORS
 from perfkit.core.sanitize import escape_control_chars
+from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.kineto.json_structure import analyze_structure
 from perfkit.trace.readers.kineto.parse_numbers import parse_integer
 from perfkit.trace.readers.kineto.salvage_events import repair_text
@@ -28,21 +26,6 @@ _SIZES = (
 NCCL_VERSION = "nccl_version"  # of `distributedInfo`
 _KNOWN = ("traceEvents", "deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_RANK = re.compile(r"(?:rank|worker)[-_ .]?(\d{1,6})(?!\d)", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class TraceMetadata:
-    """See the fields of the same names of `Trace`. `complete`: whether all of the text could be read."""
-
-    base_ns: int = 0
-    devices: dict[int, str] = field(default_factory=dict)
-    rank: int | None = None
-    world_size: int | None = None
-    group_sizes: tuple[int, ...] = ()
-    job: str = ""
-    properties: dict[str, str] = field(default_factory=dict)
-    complete: bool = True
 
 
 def read_trace_metadata(text: bytes) -> TraceMetadata:
@@ -63,15 +46,6 @@ def read_trace_metadata(text: bytes) -> TraceMetadata:
         properties=_collect_properties(members) | _describe_sizes(devices) | _read_backend_version(place),
         complete=complete,
     )
-
-
-def parse_rank_in_name(source: str) -> int | None:
-    """The rank in a file's or folder's name: `rank3.json`, `rank_12/trace.json.gz`, `worker-4...`."""
-    for part in reversed(PurePosixPath(source.replace("\\", "/")).parts[-2:]):
-        ranks = _RANK.findall(part)
-        if ranks:
-            return int(ranks[-1])
-    return None
 
 
 def _split_members(text: bytes) -> tuple[dict[str, msgspec.Raw], bool]:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from perfkit.trace.readers.kineto.event_columns import Columns
-from perfkit.trace.readers.kineto.growing_columns import select_rows
+from perfkit.trace.readers.event_table.growing_columns import select_rows
+from perfkit.trace.readers.event_table.piece_columns import Columns
 
 # The category of the events that an export adds.
 OURS = "perfkit"

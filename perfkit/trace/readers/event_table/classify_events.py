@@ -11,8 +11,8 @@ from perfkit.trace.compact_ints import compact_ints
 from perfkit.trace.event_nesting import compute_parents
 from perfkit.trace.function_name import extract_function_name
 from perfkit.trace.model import COMPILED_GRAPH, DEVICE_CATEGORIES, NONE, Category
-from perfkit.trace.readers.kineto.event_columns import Columns
-from perfkit.trace.readers.kineto.thread_info import ThreadInfo, ThreadLane
+from perfkit.trace.readers.event_table.piece_columns import Columns
+from perfkit.trace.readers.event_table.thread_info import ThreadInfo, ThreadLane
 
 # Tasks of MTIA's control processors: transfers, and other tasks within each other.
 _MTIA_TASKS = "mtia_ccp_events"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from perfkit.trace.readers.kineto.event_columns import Columns, EventKind
-from perfkit.trace.readers.kineto.growing_columns import select_rows
+from perfkit.trace.readers.event_table.growing_columns import select_rows
+from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind
 
 
 def pair_begins_and_ends(rows: Columns) -> int:

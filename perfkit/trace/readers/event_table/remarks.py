@@ -5,8 +5,6 @@ from collections import Counter
 from perfkit.core.note import Note, make_note
 from perfkit.core.text_blocks import TextBlocks
 from perfkit.core.units import format_seconds
-from perfkit.trace.readers.kineto.event_splitter import EventSplitter
-from perfkit.trace.readers.kineto.trace_metadata import TraceMetadata
 
 # {s} is the plural's s.
 _REMARKS = {
@@ -46,23 +44,24 @@ _ONCE = {
 CUT_OFF = ("reading.truncated", "reading.damaged")
 
 
-def list_remarks(
-    counts: Counter[str], blocks: TextBlocks, splitter: EventSplitter, around: TraceMetadata
-) -> tuple[Note, ...]:
-    """One note for each kind of repair, the most important first."""
+def list_remarks(counts: Counter[str], blocks: TextBlocks, cut_at: int | None, complete: bool) -> tuple[Note, ...]:
+    """One note for each kind of repair, the most important first.
+
+    `cut_at` is the byte in which a file ends too early, `complete` whether its metadata could be read.
+    """
     notes = []
     if blocks.damage:
         id = "reading.time_limit" if blocks.ended else "reading.damaged"
         notes.append(make_note(id, f"{blocks.damage}: the rest was not read"))
-    if splitter.cut_at is not None:
+    if cut_at is not None:
         notes.append(
             make_note(
                 "reading.truncated",
-                f"truncated: the JSON ends inside its event list; events up to byte {splitter.cut_at} were read",
-                byte=splitter.cut_at,
+                f"truncated: the JSON ends inside its event list; events up to byte {cut_at} were read",
+                byte=cut_at,
             )
         )
-    elif not around.complete:
+    elif not complete:
         notes.append(make_note("reading.metadata", "the file's metadata is damaged and was partly read"))
     if blocks.encoding:
         notes.append(make_note("reading.encoding", f"encoded as {blocks.encoding}", encoding=blocks.encoding))

@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.trace.compact_ints import compact_ints
 from perfkit.trace.model import NONE, Category
-from perfkit.trace.readers.kineto.growing_columns import (
+from perfkit.trace.readers.event_table.growing_columns import (
     GrowingColumn,
     reorder_columns,
     select_rows,

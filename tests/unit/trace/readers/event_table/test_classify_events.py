@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfkit.trace.model import NONE, Category, Trace
-from perfkit.trace.readers.kineto.classify_events import CATEGORIES
+from perfkit.trace.readers.event_table.classify_events import CATEGORIES
 from perfkit.trace.readers.trace_reader import read_trace
 
 

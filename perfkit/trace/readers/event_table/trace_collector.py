@@ -16,9 +16,9 @@ from perfkit.trace.model import (
     SyncRecords,
     UntimedWork,
 )
-from perfkit.trace.readers.kineto.event_columns import UNKNOWN_DURATION, Columns, PieceColumns
-from perfkit.trace.readers.kineto.growing_columns import GrowingColumn, reorder_columns, select_rows
-from perfkit.trace.readers.kineto.tables import TraceTables
+from perfkit.trace.readers.event_table.growing_columns import GrowingColumn, reorder_columns, select_rows
+from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, PieceColumns
+from perfkit.trace.readers.event_table.tables import TraceTables
 
 # Which table the numbers of a column refer to.
 _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geometry", "collective", "stated")}
