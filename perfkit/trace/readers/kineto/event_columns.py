@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.core.files import JSON_ERRORS
-from perfkit.core.sanitize import escape_control_chars
-from perfkit.trace.model import NONE, CollectiveRecord
+from perfkit.trace.model import NONE
+from perfkit.trace.readers.event_table import parse_numbers
+from perfkit.trace.readers.event_table.event_args import EventArgs
+from perfkit.trace.readers.event_table.event_statements import make_collective
 from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, EventKind, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.kineto import parse_numbers
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
-from perfkit.trace.readers.kineto.kineto import AnyEvent, EventArgs, EventDecoders
+from perfkit.trace.readers.kineto.kineto import AnyEvent, EventDecoders
 from perfkit.trace.readers.kineto.rare_fields import add_rare_fields, find_rows
 from perfkit.trace.readers.kineto.sync_records import SYNCS, build_syncs
 
@@ -179,7 +180,7 @@ class ColumnBuilder:
     def _build_collectives(self, args: list[EventArgs]) -> NDArray[np.int32]:
         column = np.full(len(args), NONE, np.int32)
         for index in [index for index, event_args in enumerate(args) if event_args.collective]:
-            column[index] = self.tables.collective[_make_collective(args[index])]
+            column[index] = self.tables.collective[make_collective(args[index])]
         return column
 
     def _build_flows(self, events: list[AnyEvent], time_ns: NDArray[np.int64]) -> Columns:
@@ -225,19 +226,3 @@ class ColumnBuilder:
             if text:
                 stated.append((self.tables.thread[_THREAD(event)], str(event.name), text))
         return stated
-
-
-def _make_collective(args: EventArgs) -> CollectiveRecord:
-    def text(value: Any) -> str:
-        return "" if value is None else escape_control_chars(str(value))
-
-    return CollectiveRecord(
-        text(args.collective),
-        text(args.dtype),
-        parse_numbers.parse_size(args.sent),
-        parse_numbers.parse_size(args.received),
-        text(args.group),
-        text(args.group_text),
-        parse_numbers.parse_size(args.group_size),
-        parse_numbers.parse_list(args.group_ranks),
-    )

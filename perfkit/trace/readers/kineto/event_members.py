@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE
+from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.tables import ValueTable
-from perfkit.trace.readers.kineto.kineto import EventArgs
 
 SIGNATURE = attrgetter("dims", "strides", "types", "concrete")
 

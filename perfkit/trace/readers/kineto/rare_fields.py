@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, EventStatement
+from perfkit.trace.readers.event_table import parse_numbers
+from perfkit.trace.readers.event_table.event_args import EventArgs
+from perfkit.trace.readers.event_table.event_statements import has_statement, make_statement
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.kineto import parse_numbers
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
-from perfkit.trace.readers.kineto.kineto import EventArgs
 
 _OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
 _NSIGHT = ("cuda", "cuda_api")  # of converters
@@ -29,8 +30,8 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
     # With categories, only what names a collective states anything.
     stating = range(len(args)) if uncategorized else np.flatnonzero(rows["collective"] != NONE).tolist()
     for row in stating:
-        if _has_statement(args[row]):
-            rows["stated"][row] = tables.stated[_make_statement(args[row])]
+        if has_statement(args[row]):
+            rows["stated"][row] = tables.stated[make_statement(args[row])]
     replayed = find_rows(rows, tables, *_DEVICE)
     if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
         node = parse_numbers.parse_integers(lambda: (args[row].graph_node for row in replayed), len(replayed))
@@ -63,27 +64,3 @@ def find_rows(rows: dict[str, NDArray[Any]], tables: TraceTables, *cats: str) ->
     known = [tables.cat[cat] for cat in cats if cat in tables.cat]
     which: list[int] = np.flatnonzero(np.isin(rows["cat"], known)).tolist() if known else []
     return which
-
-
-def _has_statement(args: EventArgs) -> bool:
-    return (
-        args.number != NONE or args.accessed != NONE or args.exchange_id != NONE or args.sent_splits not in (None, "[]")
-    )
-
-
-# A collective's id is a hash. So many bits of it tell apart those of a kind in a step.
-_ID_BITS = 24
-
-
-def _make_statement(args: EventArgs) -> EventStatement:
-    flops, number = parse_numbers.parse_integer(args.model_flops), parse_numbers.parse_integer(args.number)
-    if number == NONE and args.exchange_id != NONE:
-        number = parse_numbers.parse_integer(args.exchange_id) & ((1 << _ID_BITS) - 1)
-    return EventStatement(
-        flops if flops != NONE else parse_numbers.parse_integer(args.flops),
-        parse_numbers.parse_size(args.accessed),
-        number,
-        "",
-        parse_numbers.parse_list(args.sent_splits),
-        parse_numbers.parse_list(args.received_splits),
-    )

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from perfkit.core.files import JSON_ERRORS
+from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.kineto.json_structure import analyze_structure, count_within_strings
-from perfkit.trace.readers.kineto.kineto import AnyEvent, Event, EventArgs, EventDecoders, ExactEvent
+from perfkit.trace.readers.kineto.kineto import AnyEvent, Event, EventDecoders, ExactEvent
 
 _WHITE = b"\n\r\t"  # allowed between the parts of JSON, but not within its strings
 _CONTROL = bytes(byte for byte in range(0x20) if byte not in _WHITE)

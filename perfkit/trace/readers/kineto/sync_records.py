@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.model import SYNC_KINDS
-from perfkit.trace.readers.kineto import parse_numbers
-from perfkit.trace.readers.kineto.kineto import AnyEvent, EventArgs
+from perfkit.trace.readers.event_table import parse_numbers
+from perfkit.trace.readers.event_table.event_args import EventArgs
+from perfkit.trace.readers.kineto.kineto import AnyEvent
 
 SYNCS = "cuda_sync"
 _NO_ARGS = EventArgs()

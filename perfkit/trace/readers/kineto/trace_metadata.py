@@ -7,9 +7,9 @@ import msgspec
 
 from perfkit.core.files import JSON_ERRORS
 from perfkit.core.sanitize import escape_control_chars
+from perfkit.trace.readers.event_table.parse_numbers import parse_integer
 from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.kineto.json_structure import analyze_structure
-from perfkit.trace.readers.kineto.parse_numbers import parse_integer
 from perfkit.trace.readers.kineto.salvage_events import repair_text
 
 _LONGEST_PROPERTY = 1000

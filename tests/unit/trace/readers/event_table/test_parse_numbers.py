@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from perfkit.trace.model import NONE
-from perfkit.trace.readers.kineto.parse_numbers import (
+from perfkit.trace.readers.event_table.parse_numbers import (
     parse_exact_times,
     parse_integer,
     parse_integers,
