@@ -63,11 +63,6 @@ _KINDS = (
     ),
     ForeignKind(
         None,
-        (".pftrace", ".perfetto-trace", ".perfetto"),
-        "a trace of Perfetto in binary: convert it with `traceconv json FILE trace.json`",
-    ),
-    ForeignKind(
-        None,
         (".xplane.pb",),
         "an XPlane of JAX's profiler: analyze the .trace.json.gz in the same folder",
     ),

@@ -1,27 +1,14 @@
 """Reads a trace into columns, by the reader of its format."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from perfkit.core.errors import RunFormatError
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.model import Trace
 from perfkit.trace.readers.foreign_files import find_foreign_hint
-from perfkit.trace.readers.kineto.kineto_reader import read_kineto
+from perfkit.trace.readers.trace_formats import find_reader
 from perfkit.trace.readers.trace_sources import open_source
 from perfkit.trace.trace_text import TraceText
-
-
-class TraceFormat(NamedTuple):
-    """A format of traces, recognized by the first block of a file's text, never by its name."""
-
-    recognizes: Callable[[bytes], bool]
-    read: Callable[[TraceText], Trace]
-
-
-# Any text that none of them recognizes goes to Kineto's reader, which says what is wrong with it.
-FORMATS: tuple[TraceFormat, ...] = ()
 
 
 def read_trace(
@@ -40,7 +27,7 @@ def read_trace(
     file, file_bytes = open_source(source)
     with file:
         blocks = TextBlocks(file, str(source), file_bytes, limits)
-        if hint := find_foreign_hint(str(source), blocks.peek()):
+        head = blocks.peek()
+        if hint := find_foreign_hint(str(source), head):
             raise RunFormatError(f"{source}: {hint}")
-        read = next((each.read for each in FORMATS if each.recognizes(blocks.peek())), read_kineto)
-        return read(TraceText(source, file_bytes, blocks, limits, workers, allocations))
+        return find_reader(head)(TraceText(source, file_bytes, blocks, limits, workers, allocations))

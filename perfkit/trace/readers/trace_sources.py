@@ -15,8 +15,10 @@ from perfkit.core.text_blocks import GzipError
 from perfkit.core.urls import is_url, open_file_system, translate_read_errors
 from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.readers.capture_files import drop_captures, is_capture_file, list_capture_folders
+from perfkit.trace.readers.trace_formats import FORMATS
 
 _JSON = (".json", ".json.gz", ".json.zst")
+_BINARY = tuple(suffix for each in FORMATS for suffix in each.suffixes)
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
 _SNIFF_BYTES = 1 << 18
 _TRACE = re.compile(rb'"traceEvents"|"ph"\s*:\s*"\w"')
@@ -77,7 +79,7 @@ def derive_trace_name(source: str) -> str:
     """The name of a trace: its file's or URL's, without the usual suffixes."""
     path = source.partition("?")[0] if is_url(source) else source
     name = "stdin" if source == STANDARD_INPUT else PurePosixPath(path.replace("\\", "/")).name
-    for end in (".gz", ".zst", ".json", ".pt.trace"):
+    for end in (".gz", ".zst", ".json", ".pt.trace", *_BINARY):
         name = name.removesuffix(end)
     return name
 
@@ -131,7 +133,7 @@ def is_trace_file(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     known = path.name.endswith(_JSON)
-    if not known and path.suffix not in _PERHAPS:
+    if not known and path.suffix not in (*_PERHAPS, *_BINARY):
         return False
     try:
         with path.open("rb") as file:
@@ -139,7 +141,9 @@ def is_trace_file(path: Path) -> bool:
     except OSError:
         return known  # reading it will say what is wrong
     text, whole = _read_beginning(raw, path.stat().st_size <= _SNIFF_BYTES)
-    return bool(_TRACE.search(text)) or (known and not (whole and text))
+    if any(each.recognizes(text) for each in FORMATS):
+        return True
+    return bool(_TRACE.search(text.replace(b"\0", b""))) or (known and not (whole and text))
 
 
 def _read_beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
@@ -153,7 +157,7 @@ def _read_beginning(raw: bytes, whole: bool) -> tuple[bytes, bool]:
             return text, whole and len(text) < _SNIFF_BYTES
     except (GzipError, zstandard.ZstdError):
         return b"", False
-    return raw.replace(b"\0", b""), whole
+    return raw, whole
 
 
 def _expand_remote(url: str) -> list[str]:
@@ -180,7 +184,7 @@ def _is_run_spec(name: str) -> bool:
 
 
 def _has_trace_suffix(name: str) -> bool:
-    return name.endswith((*_JSON, ".gz", ".zst"))
+    return name.endswith((*_JSON, *_BINARY, ".gz", ".zst"))
 
 
 def _open_remote(url: str) -> tuple[BinaryIO, int]:

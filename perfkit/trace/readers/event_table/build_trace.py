@@ -1,6 +1,7 @@
 """Builds a trace of the events that a reader collected."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.core.errors import RunFormatError
@@ -17,6 +18,7 @@ from perfkit.trace.readers.event_table.begin_end_pairs import pair_begins_and_en
 from perfkit.trace.readers.event_table.classify_events import classify_events, find_runtime, place_on_devices
 from perfkit.trace.readers.event_table.drop_own_events import drop_own_events
 from perfkit.trace.readers.event_table.growing_columns import reorder_columns, share_empty_columns
+from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.profiler_overhead import sum_overhead_us
 from perfkit.trace.readers.event_table.remarks import list_remarks
 from perfkit.trace.readers.event_table.thread_info import read_thread_info
@@ -41,11 +43,17 @@ def _clean_name(text: str) -> str:
 
 
 def build_trace(
-    text: TraceText, collection: TraceCollector, metadata: TraceMetadata, notes: Counter[str], cut_at: int | None = None
+    text: TraceText,
+    collection: TraceCollector,
+    metadata: TraceMetadata,
+    notes: Counter[str],
+    cut_at: int | None = None,
+    pair: Callable[[Columns], int] = pair_begins_and_ends,
 ) -> Trace:
     """Build the trace of all collected events.
 
-    `notes` counts what the reader repaired; `cut_at` is the byte in which the file ends too early.
+    `notes` counts what the reader repaired; `cut_at` is the byte in which the file ends too early. `pair` makes
+    complete events of begins and ends, and returns how many of them have no partner.
     """
     source, blocks = text.source, text.blocks
     tables = collection.tables
@@ -57,7 +65,7 @@ def build_trace(
         raise RunFormatError(
             f"{source}: not a torch.profiler trace: a list of {counts['broken event']} values, none of them an event"
         )
-    counts["unpaired"] = pair_begins_and_ends(rows)
+    counts["unpaired"] = pair(rows)
     counts["impossible duration"] += drop_impossible(rows)
     threads = [(str(process), str(thread)) for process, thread in tables.thread]
     where = read_thread_info(threads, collection.metadata)

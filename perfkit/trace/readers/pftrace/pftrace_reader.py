@@ -1,0 +1,232 @@
+"""Reads Perfetto's binary traces (`.pftrace`), as torch's profiler writes them from 2.14 on.
+
+Fields of protos/perfetto/trace/trace_packet.proto. torch writes no memory events, no properties of devices and of the
+job, no arrows from forward to backward ops; see `render_stages` for what kernels lack.
+"""
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from perfkit.core.errors import RunFormatError
+from perfkit.trace.model import NONE, Ints, Trace
+from perfkit.trace.readers.event_table.build_trace import build_trace
+from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind, PieceColumns
+from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.event_table.trace_collector import TraceCollector
+from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
+from perfkit.trace.readers.pftrace.clocks import BOOT_CLOCK, Clocks
+from perfkit.trace.readers.pftrace.columns import make_empty_columns, place_values
+from perfkit.trace.readers.pftrace.interned import InternedTables, SequenceStates
+from perfkit.trace.readers.pftrace.pair_slices import pair_slices
+from perfkit.trace.readers.pftrace.render_stages import RenderStageReader
+from perfkit.trace.readers.pftrace.track_events import TrackEventReader
+from perfkit.trace.readers.pftrace.tracks import Tracks
+from perfkit.trace.readers.pftrace.wire import (
+    BYTES,
+    VARINT,
+    WireBuffer,
+    WireFields,
+    find_packets,
+    make_buffer,
+    split_message,
+    split_messages,
+)
+from perfkit.trace.trace_text import TraceText
+
+_CLOCK_SNAPSHOT, _TIME, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS = 6, 8, 10, 11, 12, 13
+_CLEARED, _COMPRESSED, _RENDER_STAGE, _CLOCK, _DEFAULTS, _TRACK = 41, 50, 53, 58, 59, 60
+_CLEARS = 1  # of the flags
+_DEFAULT_TRACK = (11, 11)  # of the defaults: of track events their track
+_PACKETS_AT_ONCE = 1 << 17
+_LARGEST_BATCH = 1 << 28  # bytes that a compressed batch of packets may become
+
+# A category that only torch's profiler writes, and columns of numbers.
+_TORCH = "cpu_op"
+_NUMBERS = ("correlation", "external_id", "device", "stream", "sequence", "moved_bytes")
+_ARCHITECTURE = re.compile(r"sm_(\d+)(\d)")
+_EMPTY_FLOWS: Columns = {
+    "kind": np.zeros(0, np.int8),
+    "id": np.zeros(0, np.int64),
+    "start": np.zeros(0, np.bool_),
+    "time_ns": np.zeros(0, np.int64),
+    "thread": np.zeros(0, np.int32),
+}
+_EMPTY_MEMORY: Columns = {
+    **{name: np.zeros(0, np.int64) for name in ("time_ns", "address", "size", "allocated", "reserved")},
+    **{name: np.zeros(0, np.int32) for name in ("device_type", "device", "thread")},
+    "failed": np.zeros(0, np.bool_),
+}
+_EMPTY_SYNCS: Columns = {
+    "kind": np.zeros(0, np.int8),
+    **{name: np.zeros(0, np.int64) for name in ("time_ns", "call", "device", "stream", "source", "record")},
+}
+
+
+def is_pftrace(head: bytes) -> bool:
+    """True if a file begins with packets of a trace in Perfetto's binary format."""
+    buffer = make_buffer(head)
+    starts, ends, at = find_packets(buffer, 0, 8)
+    if not starts or (at == 0) or head[:1] != b"\n":
+        return False
+    _, damaged = split_messages(buffer, np.asarray(starts, np.int64), np.asarray(ends, np.int64))
+    return not len(damaged) and any(ends[each] > starts[each] for each in range(len(starts)))
+
+
+def read_pftrace(text: TraceText) -> Trace:
+    """Read a trace in Perfetto's binary format, whole or cut off."""
+    data = b"".join(text.blocks)
+    reader = _PacketReader(TraceCollector(TraceTables(text.limits.names), text.allocations))
+    at = reader.read_packets(data)
+    if not reader.found:
+        raise RunFormatError(f"{text.source}: a trace of Perfetto without slices of tracks or work of a GPU")
+    metadata = TraceMetadata(base_ns=reader.base_ns, properties=reader.describe_device())
+    cut_at = None if at == len(data) else at
+    return build_trace(text, reader.finish(), metadata, reader.notes, cut_at, pair_slices)
+
+
+class _PacketReader:
+    """The state of reading the packets of one trace."""
+
+    def __init__(self, collection: TraceCollector) -> None:
+        self.notes: Counter[str] = Counter()
+        self.found = False
+        self._collection = collection
+        self._tracks, self._interned, self._clocks = Tracks(), InternedTables(), Clocks()
+        self._states = SequenceStates()
+        self._default_tracks: dict[int, int] = {}  # by sequence
+        self._default_clocks: dict[int, int] = {}
+        self._statements: dict[str, str] = {}
+        self._lanes: dict[int, str] = {}
+        self._first_ns, self._last_ns = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+    @property
+    def base_ns(self) -> int:
+        return max(0, self._clocks.base_ns or 0)
+
+    def describe_device(self) -> dict[str, str]:
+        """The compute capability of the device (`sm_90`), in the members that torch's JSON has for it."""
+        found = _ARCHITECTURE.fullmatch(self._statements.get("arch", ""))
+        return {} if found is None else {"computeMajor": found[1], "computeMinor": found[2]}
+
+    def read_packets(self, data: bytes) -> int:
+        """Read packets up to the end or the first that is damaged; returns the position after the last."""
+        buffer, at = make_buffer(data), 0
+        while True:
+            starts, ends, behind = find_packets(buffer, at, _PACKETS_AT_ONCE)
+            if starts:
+                self._read_part(buffer, np.asarray(starts, np.int64), np.asarray(ends, np.int64))
+            if behind == at or behind >= buffer.size:
+                return behind
+            at = behind
+
+    def finish(self) -> TraceCollector:
+        """What was collected, with the names of processes and threads."""
+        tables = self._collection.tables
+        if _TORCH in tables.cat:
+            self._add_profiler_span()
+        self._collection.metadata += self._tracks.state_names(tables)
+        for thread, name in self._lanes.items():
+            process = list(tables.thread)[thread][0]
+            self._collection.metadata.append((thread, "process_labels", f'"GPU {process}"'.encode()))
+            self._collection.metadata.append((thread, "thread_name", f'"{name}"'.encode()))
+        return self._collection
+
+    def _add_profiler_span(self) -> None:
+        """Add the span of the recording, which torch writes into JSON but not into this format."""
+        tables = self._collection.tables
+        columns: Columns = {
+            **{name: np.full(1, NONE, np.int64) for name in _NUMBERS},
+            "kind": np.full(1, EventKind.COMPLETE, np.int8),
+            "cat": np.full(1, tables.cat["Trace"], np.int32),
+            "name": np.full(1, tables.name["PyTorch Profiler (0)"], np.int32),
+            "thread": np.full(1, tables.thread["Spans", "PyTorch Profiler"], np.int32),
+            "start_ns": np.full(1, self._first_ns, np.int64),
+            "duration": np.full(1, self._last_ns - self._first_ns, np.int64),
+            "signature": np.full(1, NONE, np.int32),
+            **make_empty_columns(1),
+        }
+        self._add(columns)
+
+    def _add(self, rows: Columns, syncs: Columns = _EMPTY_SYNCS) -> None:
+        fresh = self._collection.tables.take_fresh()
+        self._collection.add(PieceColumns(rows, _EMPTY_FLOWS, _EMPTY_MEMORY, syncs, [], fresh, Counter()))
+
+    def _read_part(self, buffer: WireBuffer, starts: Ints, ends: Ints) -> None:
+        fields, damaged = split_messages(buffer, starts, ends)
+        self.notes["broken event"] += len(damaged)
+        for raw in self._list_bytes(buffer, fields.select(_COMPRESSED, BYTES)):
+            self._read_compressed(raw)
+        count = len(starts)
+        time, sequence = np.full(count, NONE, np.int64), np.zeros(count, np.int64)
+        clock, flags = np.full(count, NONE, np.int64), np.zeros(count, np.int64)
+        for number, column in ((_TIME, time), (_SEQUENCE, sequence), (_CLOCK, clock), (_FLAGS, flags)):
+            place_values(column, fields.select(number, VARINT))
+        cleared = np.flatnonzero(flags & _CLEARS)
+        cleared = np.union1d(cleared, fields.select(_CLEARED, VARINT).owner)
+        state = self._states.assign(sequence, cleared)
+        snapshots = fields.select(_CLOCK_SNAPSHOT, BYTES)
+        for owner, raw in zip(snapshots.owner.tolist(), self._list_bytes(buffer, snapshots), strict=True):
+            self._clocks.add(raw, int(sequence[owner]))
+        self._read_defaults(buffer, fields.select(_DEFAULTS, BYTES), sequence)
+        for raw in self._list_bytes(buffer, fields.select(_TRACK, BYTES)):
+            self._tracks.add(raw)
+        interned = fields.select(_INTERNED, BYTES)
+        entries, _ = split_messages(buffer, interned.start, interned.end)
+        self._interned.add(buffer, entries, state[interned.owner])
+        for each in np.unique(sequence[clock == NONE]).tolist():
+            clock[(clock == NONE) & (sequence == each)] = self._default_clocks.get(each, BOOT_CLOCK)
+        timed = np.flatnonzero(time != NONE)
+        time[timed] = self._clocks.convert(time[timed], clock[timed], sequence[timed]) - self.base_ns
+        self._read_work(buffer, fields, time, state, sequence)
+
+    def _read_work(self, buffer: WireBuffer, fields: WireFields, time: Ints, state: Ints, sequence: Ints) -> None:
+        tables = self._collection.tables
+        slices = TrackEventReader(buffer, tables, self._interned, self._tracks)
+        events = fields.select(_TRACK_EVENT, BYTES)
+        track = np.zeros(len(events.owner), np.int64)
+        for each, default in self._default_tracks.items():
+            track[sequence[events.owner] == each] = default
+        rows, syncs, damaged = slices.read(events, time[events.owner], state[events.owner], track)
+        work = RenderStageReader(buffer, tables, self._interned)
+        stages = fields.select(_RENDER_STAGE, BYTES)
+        device_rows, broken = work.read(stages, time[stages.owner], state[stages.owner])
+        self.notes["broken event"] += damaged + broken
+        self.found = self.found or bool(len(rows["kind"]) + len(device_rows["kind"]))
+        self._statements |= work.statements
+        self._lanes |= work.lanes
+        for columns in (rows, device_rows):
+            if len(columns["kind"]):
+                self._first_ns = min(self._first_ns, int(columns["start_ns"].min()))
+                self._last_ns = max(self._last_ns, int((columns["start_ns"] + columns["duration"]).max()))
+        self._add(rows, syncs)
+        self._add(device_rows)
+
+    def _read_defaults(self, buffer: WireBuffer, defaults: WireFields, sequence: Ints) -> None:
+        outer, inner = _DEFAULT_TRACK
+        for owner, raw in zip(defaults.owner.tolist(), self._list_bytes(buffer, defaults), strict=True):
+            try:
+                for number, _, value in split_message(raw):
+                    if number == _CLOCK and isinstance(value, int):
+                        self._default_clocks[int(sequence[owner])] = value
+                    elif number == outer and isinstance(value, bytes):
+                        tracks = [part for key, _, part in split_message(value) if key == inner]
+                        self._default_tracks |= {int(sequence[owner]): int(part) for part in tracks[-1:]}
+            except ValueError:
+                self.notes["broken event"] += 1
+
+    def _read_compressed(self, raw: bytes) -> None:
+        inflate = zlib.decompressobj()
+        try:
+            data = inflate.decompress(raw, _LARGEST_BATCH)
+        except zlib.error:
+            self.notes["broken event"] += 1
+            return
+        self.read_packets(data)
+
+    def _list_bytes(self, buffer: WireBuffer, fields: WireFields) -> Iterator[bytes]:
+        for start, end in zip(fields.start.tolist(), fields.end.tolist(), strict=True):
+            yield buffer.data[start:end]
