@@ -92,7 +92,7 @@ texts: $(DEV)
 fuzz: fuzz-traces fuzz-memory fuzz-flight
 
 fuzz-traces: $(DEV)
-	$(BIN)/python tests/fuzz/fuzz_reader.py -runs=$(FUZZ_RUNS) -max_len=65536 -verbosity=0 -print_final_stats=1 $(ARGS)
+	PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_reader.py -runs=$(FUZZ_RUNS) -max_len=65536 -verbosity=0 -print_final_stats=1 $(ARGS)
 
 fuzz-memory: $(DEV)
 	$(BIN)/python tests/fuzz/fuzz_memory.py -runs=$(FUZZ_RUNS) -max_len=8192 -verbosity=0 -print_final_stats=1 $(ARGS)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import atheris
 
+from tests.fixtures.protobuf import Value, encode_trace
+
 with atheris.instrument_imports(include=["perfkit.trace"]):
     from perfkit.core.errors import PerfkitError
     from perfkit.core.text_blocks import ReadLimits
@@ -32,9 +34,18 @@ EVENTS = [
     {"ph": "E", "pid": 1, "tid": 1, "ts": 9},
     {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 11.5, "args": {"Addr": 77, "Bytes": -8}},
 ]  # fmt: skip
+PACKETS: list[list[tuple[int, Value]]] = [
+    [(6, [(1, [(1, 6), (2, 50)]), (1, [(1, 64), (2, 0), (3, 1)])]), (10, 1)],
+    [(60, [(1, 7), (4, [(1, 11), (2, 12), (5, "worker")])])],
+    [(10, 1), (13, 1), (12, [(2, [(1, 1), (2, "aten::mm")]), (24, [(1, 1), (2, "Kernel"), (4, 2)])])],
+    [(8, 60), (10, 1), (11, [(9, 1), (10, 1), (11, 7), (4, [(10, "Input Dims"), (12, [(12, [(4, 3)])])])])],
+    [(8, 70), (10, 1), (11, [(9, 2), (11, 7)])],
+    [(8, 65), (10, 1), (53, [(2, 9), (11, 0), (13, 9), (14, 1), (6, [(1, "correlation"), (2, "41")])])],
+]
 SEEDS = (
-    json.dumps(EVENTS),
-    json.dumps({"schemaVersion": 1, "traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "H100"}]}, indent=2),
+    json.dumps(EVENTS).encode(),
+    json.dumps({"schemaVersion": 1, "traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "H100"}]}).encode(),
+    encode_trace(PACKETS),
 )
 
 
@@ -59,7 +70,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as seeds, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for index, seed in enumerate(SEEDS):
-            (Path(seeds) / str(index)).write_bytes(b"\0" + seed.encode())
+            (Path(seeds) / str(index)).write_bytes(b"\0" + seed)
         atheris.Setup(
             [*sys.argv, *([] if any(not each.startswith("-") for each in sys.argv[1:]) else [seeds])], read_bytes
         )

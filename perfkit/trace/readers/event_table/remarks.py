@@ -57,7 +57,7 @@ def list_remarks(counts: Counter[str], blocks: TextBlocks, cut_at: int | None, c
         notes.append(
             make_note(
                 "reading.truncated",
-                f"truncated: the JSON ends inside its event list; events up to byte {cut_at} were read",
+                f"truncated: the file ends inside its events; those up to byte {cut_at} were read",
                 byte=cut_at,
             )
         )

@@ -97,8 +97,7 @@ class _PacketReader:
         self._collection = collection
         self._tracks, self._interned, self._clocks = Tracks(), InternedTables(), Clocks()
         self._states = SequenceStates()
-        self._default_tracks: dict[int, int] = {}  # by sequence
-        self._default_clocks: dict[int, int] = {}
+        self._defaults: dict[int, tuple[int, int]] = {}  # clock and track by sequence
         self._statements: dict[str, str] = {}
         self._lanes: dict[int, str] = {}
         self._first_ns, self._last_ns = np.iinfo(np.int64).max, np.iinfo(np.int64).min
@@ -171,26 +170,22 @@ class _PacketReader:
         snapshots = fields.select(_CLOCK_SNAPSHOT, BYTES)
         for owner, raw in zip(snapshots.owner.tolist(), self._list_bytes(buffer, snapshots), strict=True):
             self._clocks.add(raw, int(sequence[owner]))
-        self._read_defaults(buffer, fields.select(_DEFAULTS, BYTES), sequence)
+        track = np.zeros(count, np.int64)
+        self._apply_defaults(buffer, fields.select(_DEFAULTS, BYTES), sequence, clock, track)
         for raw in self._list_bytes(buffer, fields.select(_TRACK, BYTES)):
             self._tracks.add(raw)
         interned = fields.select(_INTERNED, BYTES)
         entries, _ = split_messages(buffer, interned.start, interned.end)
         self._interned.add(buffer, entries, state[interned.owner])
-        for each in np.unique(sequence[clock == NONE]).tolist():
-            clock[(clock == NONE) & (sequence == each)] = self._default_clocks.get(each, BOOT_CLOCK)
         timed = np.flatnonzero(time != NONE)
         time[timed] = self._clocks.convert(time[timed], clock[timed], sequence[timed]) - self.base_ns
-        self._read_work(buffer, fields, time, state, sequence)
+        self._read_work(buffer, fields, time, state, track)
 
-    def _read_work(self, buffer: WireBuffer, fields: WireFields, time: Ints, state: Ints, sequence: Ints) -> None:
+    def _read_work(self, buffer: WireBuffer, fields: WireFields, time: Ints, state: Ints, track: Ints) -> None:
         tables = self._collection.tables
         slices = TrackEventReader(buffer, tables, self._interned, self._tracks)
         events = fields.select(_TRACK_EVENT, BYTES)
-        track = np.zeros(len(events.owner), np.int64)
-        for each, default in self._default_tracks.items():
-            track[sequence[events.owner] == each] = default
-        rows, syncs, damaged = slices.read(events, time[events.owner], state[events.owner], track)
+        rows, syncs, damaged = slices.read(events, time[events.owner], state[events.owner], track[events.owner])
         work = RenderStageReader(buffer, tables, self._interned)
         stages = fields.select(_RENDER_STAGE, BYTES)
         device_rows, broken = work.read(stages, time[stages.owner], state[stages.owner])
@@ -205,18 +200,35 @@ class _PacketReader:
         self._add(rows, syncs)
         self._add(device_rows)
 
-    def _read_defaults(self, buffer: WireBuffer, defaults: WireFields, sequence: Ints) -> None:
-        outer, inner = _DEFAULT_TRACK
+    def _apply_defaults(
+        self, buffer: WireBuffer, defaults: WireFields, sequence: Ints, clock: Ints, track: Ints
+    ) -> None:
+        """Fill in the clocks and tracks of packets that state none: of their sequence, from its defaults on."""
+        known = {each: self._defaults.get(each, (BOOT_CLOCK, 0)) for each in np.unique(sequence).tolist()}
+        stated = clock != NONE
+        for each, (number, default) in known.items():
+            its = sequence == each
+            clock[its & ~stated], track[its] = number, default
         for owner, raw in zip(defaults.owner.tolist(), self._list_bytes(buffer, defaults), strict=True):
-            try:
-                for number, _, value in split_message(raw):
-                    if number == _CLOCK and isinstance(value, int):
-                        self._default_clocks[int(sequence[owner])] = value
-                    elif number == outer and isinstance(value, bytes):
-                        tracks = [part for key, _, part in split_message(value) if key == inner]
-                        self._default_tracks |= {int(sequence[owner]): int(part) for part in tracks[-1:]}
-            except ValueError:
-                self.notes["broken event"] += 1
+            each = int(sequence[owner])
+            number, default = self._read_defaults(raw, known[each])
+            known[each] = number, default
+            later = sequence[owner:] == each
+            clock[owner:][later & ~stated[owner:]], track[owner:][later] = number, default
+        self._defaults |= known
+
+    def _read_defaults(self, raw: bytes, before: tuple[int, int]) -> tuple[int, int]:
+        clock, track = before
+        outer, inner = _DEFAULT_TRACK
+        try:
+            for number, _, value in split_message(raw):
+                if number == _CLOCK and isinstance(value, int):
+                    clock = value
+                elif number == outer and isinstance(value, bytes):
+                    track = next((int(part) for key, _, part in split_message(value) if key == inner), track)
+        except ValueError:
+            self.notes["broken event"] += 1
+        return clock, track
 
     def _read_compressed(self, raw: bytes) -> None:
         inflate = zlib.decompressobj()
