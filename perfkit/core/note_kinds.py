@@ -4,7 +4,7 @@
 READING = {
     "reading.time_limit": "Reading ended at the time limit: later events are missing.",
     "reading.damaged": "The compressed data is damaged or ends too early: later events are missing.",
-    "reading.truncated": "The JSON ends within its list of events: later events are missing.",
+    "reading.truncated": "The file ends within its events: later ones are missing.",
     "reading.metadata": "The metadata of the file is damaged and was read in part.",
     "reading.encoding": "The file is not plain UTF-8.",
     "reading.broken_events": "Broken events were skipped.",
@@ -22,6 +22,7 @@ READING = {
     "reading.trailing_commas": "Trailing commas were removed.",
     "reading.unquoted_names": "Missing quotes of member names were restored.",
     "reading.unescaped_quotes": "Unescaped quotes were repaired.",
+    "reading.graphs_without_nodes": "Replays of CUDA graphs were recorded without their kernels.",
     "reading.unfinished": "Ranges were still open when the recording ended.",
     "reading.profiler_overhead": "The profiler's own work within the trace makes times too long.",
     "reading.names": "Too many distinct names: some events are grouped.",

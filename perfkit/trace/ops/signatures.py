@@ -13,6 +13,7 @@ from perfkit.cost.calls.op_call import Arg, Scalar, TensorArg
 from perfkit.trace.model import Signature
 
 _TENSOR_LIST = "TensorList"
+_TENSOR = "Tensor"  # of a type that was not recorded: NVTX ranges tell sizes only
 
 # Of no memory: sizes beyond are damage, and products of several would not fit a double. Integers of ops have 64 bits.
 _MOST_ELEMENTS = 2**50
@@ -68,6 +69,8 @@ def _parse_argument(kind: Any, dims: Any, strides: Any, concrete: Any) -> Arg:
     dtype = BY_TRACE_NAME.get(kind) if isinstance(kind, str) else None
     if dtype is not None:
         return _make_tensor(dims, strides, dtype.name)
+    if kind == _TENSOR:
+        return _make_tensor(dims, strides, UNKNOWN)
     if kind == _TENSOR_LIST and isinstance(dims, list):
         if not dims and strides is None:
             return None  # versions that recorded no strides recorded no sizes of lists either

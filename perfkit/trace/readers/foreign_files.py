@@ -32,14 +32,14 @@ _KINDS = (
         "an execution trace (Chakra), whose ops have no times: analyze the torch.profiler trace recorded with it",
     ),
     ForeignKind(
-        re.compile(rb"SQLite format 3\x00"),
+        re.compile(rb"SQLite format 3\x00(?!.*(?:StringIds|CUPTI_ACTIVITY|NVTX_EVENTS))", re.DOTALL),
         (),
-        f"an SQLite database, such as an export of Nsight Systems, which perfkit does not read: {_RECORD}",
+        "an SQLite database that is no export of Nsight Systems: it has no CUDA or NVTX events",
     ),
     ForeignKind(
         None,
         (".nsys-rep", ".qdrep", ".qdstrm"),
-        f"a report of Nsight Systems, which perfkit does not read: {_RECORD}",
+        "a report of Nsight Systems: export it (nsys export --type sqlite FILE) and analyze the .sqlite file",
     ),
     ForeignKind(
         re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*\d+\s*,"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from perfkit.trace.model import Trace
 from perfkit.trace.readers.kineto.kineto_reader import read_kineto
+from perfkit.trace.readers.nsys.nsys_reader import is_nsys_export, read_nsys
 from perfkit.trace.readers.pftrace.pftrace_reader import is_pftrace, read_pftrace
 from perfkit.trace.trace_text import TraceText
 
@@ -23,7 +24,8 @@ class TraceFormat(NamedTuple):
 
 FORMATS: tuple[TraceFormat, ...] = (
     TraceFormat(is_pftrace, read_pftrace, (".pftrace", ".perfetto-trace", ".perfetto")),
-)  # fmt: skip
+    TraceFormat(is_nsys_export, read_nsys, (".sqlite",)),
+)
 
 
 def find_reader(head: bytes) -> Callable[[TraceText], Trace]:

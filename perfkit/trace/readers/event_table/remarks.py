@@ -23,6 +23,10 @@ _REMARKS = {
     "trailing comma": ("reading.trailing_commas", "trailing commas removed from {n} event{s}"),
     "half-quoted name": ("reading.unquoted_names", "missing quotes of member names restored in {n} event{s}"),
     "unescaped quote": ("reading.unescaped_quotes", "unescaped quotes repaired in {n} event{s}"),
+    "graphs": (
+        "reading.graphs_without_nodes",
+        "{n} replay{s} of CUDA graphs recorded without their kernels: record with --cuda-graph-trace=node",
+    ),
     "unfinished": (
         "reading.unfinished",
         "{n} range{s} still open when the recording ended: later work is not in the trace",

@@ -7,23 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.pftrace.wire import WireBuffer, WireFields
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 _MOST_DIGITS = 18
-
-
-def make_empty_columns(count: int) -> Columns:
-    """The columns that few rows have."""
-    return {
-        "geometry": np.full(count, NONE, np.int32),
-        "collective": np.full(count, NONE, np.int32),
-        "stated": np.full(count, NONE, np.int32),
-        "node": np.full(count, NONE, np.int64),
-        "hlo": np.zeros(count, np.bool_),
-        "numbered": np.zeros(count, np.bool_),
-    }
 
 
 def place_values(column: NDArray[Any], fields: WireFields) -> None:

@@ -14,12 +14,13 @@ import numpy as np
 from perfkit.core.errors import RunFormatError
 from perfkit.trace.model import NONE, Ints, Trace
 from perfkit.trace.readers.event_table.build_trace import build_trace
-from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind, PieceColumns
+from perfkit.trace.readers.event_table.empty_columns import NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
+from perfkit.trace.readers.event_table.piece_columns import Columns, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.event_table.trace_collector import TraceCollector
 from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.pftrace.clocks import BOOT_CLOCK, Clocks
-from perfkit.trace.readers.pftrace.columns import make_empty_columns, place_values
+from perfkit.trace.readers.pftrace.columns import place_values
 from perfkit.trace.readers.pftrace.interned import InternedTables, SequenceStates
 from perfkit.trace.readers.pftrace.pair_slices import pair_slices
 from perfkit.trace.readers.pftrace.render_stages import RenderStageReader
@@ -44,26 +45,9 @@ _DEFAULT_TRACK = (11, 11)  # of the defaults: of track events their track
 _PACKETS_AT_ONCE = 1 << 17
 _LARGEST_BATCH = 1 << 28  # bytes that a compressed batch of packets may become
 
-# A category that only torch's profiler writes, and columns of numbers.
+# A category that only torch's profiler writes.
 _TORCH = "cpu_op"
-_NUMBERS = ("correlation", "external_id", "device", "stream", "sequence", "moved_bytes")
 _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)")
-_EMPTY_FLOWS: Columns = {
-    "kind": np.zeros(0, np.int8),
-    "id": np.zeros(0, np.int64),
-    "start": np.zeros(0, np.bool_),
-    "time_ns": np.zeros(0, np.int64),
-    "thread": np.zeros(0, np.int32),
-}
-_EMPTY_MEMORY: Columns = {
-    **{name: np.zeros(0, np.int64) for name in ("time_ns", "address", "size", "allocated", "reserved")},
-    **{name: np.zeros(0, np.int32) for name in ("device_type", "device", "thread")},
-    "failed": np.zeros(0, np.bool_),
-}
-_EMPTY_SYNCS: Columns = {
-    "kind": np.zeros(0, np.int8),
-    **{name: np.zeros(0, np.int64) for name in ("time_ns", "call", "device", "stream", "source", "record")},
-}
 
 
 def is_pftrace(head: bytes) -> bool:
@@ -137,22 +121,18 @@ class _PacketReader:
     def _add_profiler_span(self) -> None:
         """Add the span of the recording, which torch writes into JSON but not into this format."""
         tables = self._collection.tables
-        columns: Columns = {
-            **{name: np.full(1, NONE, np.int64) for name in _NUMBERS},
-            "kind": np.full(1, EventKind.COMPLETE, np.int8),
+        columns = make_rows(1) | {
             "cat": np.full(1, tables.cat["Trace"], np.int32),
             "name": np.full(1, tables.name["PyTorch Profiler (0)"], np.int32),
             "thread": np.full(1, tables.thread["Spans", "PyTorch Profiler"], np.int32),
             "start_ns": np.full(1, self._first_ns, np.int64),
             "duration": np.full(1, self._last_ns - self._first_ns, np.int64),
-            "signature": np.full(1, NONE, np.int32),
-            **make_empty_columns(1),
         }
         self._add(columns)
 
-    def _add(self, rows: Columns, syncs: Columns = _EMPTY_SYNCS) -> None:
+    def _add(self, rows: Columns, syncs: Columns = NO_SYNCS) -> None:
         fresh = self._collection.tables.take_fresh()
-        self._collection.add(PieceColumns(rows, _EMPTY_FLOWS, _EMPTY_MEMORY, syncs, [], fresh, Counter()))
+        self._collection.add(PieceColumns(rows, NO_FLOWS, NO_MEMORY, syncs, [], fresh, Counter()))
 
     def _read_part(self, buffer: WireBuffer, starts: Ints, ends: Ints) -> None:
         fields, damaged = split_messages(buffer, starts, ends)

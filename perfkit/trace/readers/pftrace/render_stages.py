@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.readers.event_table import parse_numbers
+from perfkit.trace.readers.event_table.empty_columns import make_rows
 from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import has_statement, make_collective, make_statement
-from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind
+from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.columns import (
-    make_empty_columns,
     map_pairs,
     number_texts,
     parse_decimals,
@@ -76,23 +76,18 @@ class RenderStageReader:
         device = np.where(own["device"] != NONE, own["device"], np.maximum(number[_GPU], 0))
         stream = np.where(own["stream"] != NONE, own["stream"], lane)
         node = (np.maximum(own["graph"], 0) << 32) | np.maximum(own["node"], 0)
-        columns: Columns = {
-            "kind": np.full(count, EventKind.COMPLETE, np.int8),
+        columns = make_rows(count) | {
             "cat": map_pairs(state, stage, self._find_category).astype(np.int32),
             "name": self._read_names(fields, state, stage).astype(np.int32),
             "thread": self._find_threads(state, device, stream, lane).astype(np.int32),
             "start_ns": time_ns,
             "duration": number[_DURATION],
             "correlation": own["correlation"],
-            "external_id": np.full(count, NONE, np.int64),
             "device": device,
             "stream": stream,
-            "sequence": np.full(count, NONE, np.int64),
             "moved_bytes": parse_numbers.mask_implausible_sizes(own["moved_bytes"]),
-            "signature": np.full(count, NONE, np.int32),
-            **make_empty_columns(count),
+            "node": np.where(own["node"] > 0, node, NONE),
         }
-        columns["node"] = np.where(own["node"] > 0, node, NONE)
         columns["geometry"] = self._read_geometries(fields, state)
         for row, args in stating:
             columns["collective"][row] = self._tables.collective[make_collective(args)]

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, SYNC_KINDS, Ints
 from perfkit.trace.readers.event_table import parse_numbers
+from perfkit.trace.readers.event_table.empty_columns import make_rows
 from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import has_statement, make_collective, make_statement
 from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.annotations import NAME, NAME_NUMBER, SIGNED, UNSIGNED, AnnotationTable
 from perfkit.trace.readers.pftrace.columns import (
-    make_empty_columns,
     map_distinct,
     map_pairs,
     number_texts,
@@ -72,17 +72,15 @@ class TrackEventReader:
         collective, is_sync = self._read_annotations(fields, state, own, text)
         cat = self._read_categories(fields, state, track)
         cat[is_sync] = self._tables.cat[_SYNCS]
-        columns: Columns = {
+        columns = make_rows(len(rows)) | {
             "kind": kind[rows].astype(np.int8),
             "cat": cat.astype(np.int32),
             "name": self._read_names(fields, state).astype(np.int32),
             "thread": thread.astype(np.int32),
             "start_ns": time_ns[rows],
-            "duration": np.zeros(len(rows), np.int64),
             **{name: own[name] for name in ("correlation", "external_id", "device", "stream", "sequence")},
             "moved_bytes": parse_numbers.mask_implausible_sizes(own["moved_bytes"]),
             "signature": self._read_signatures(state, text),
-            **make_empty_columns(len(rows)),
         }
         for row, args in collective.items():
             if args.collective:

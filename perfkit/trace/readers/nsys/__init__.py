@@ -1,0 +1,1 @@
+"""Nsight Systems' export to SQLite (`nsys export --type sqlite`)."""
