@@ -38,8 +38,8 @@ _KINDS = (
     ),
     ForeignKind(
         None,
-        (".nsys-rep", ".qdrep", ".qdstrm"),
-        "a report of Nsight Systems: export it (nsys export --type sqlite FILE) and analyze the .sqlite file",
+        (".qdrep", ".qdstrm"),
+        "a report of an older Nsight Systems: export it (nsys export --type sqlite FILE) and analyze the .sqlite file",
     ),
     ForeignKind(
         re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*\d+\s*,"),

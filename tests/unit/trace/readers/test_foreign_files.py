@@ -23,7 +23,7 @@ CHAKRA = {"schema": "1.1.0-chakra.0.0.4", "pid": 7, "time": "2026", "start_ts": 
         ("memory.parquet", b"PAR1....", "perfkit memory"),
         ("rank0_et.json", json.dumps(CHAKRA, indent=2).encode(), "Chakra"),
         ("chakra.0.et", b"\x0b\x0a\x050.0.4", "Chakra"),
-        ("run.nsys-rep", b"NVTX\x00\x01", "Nsight Systems"),
+        ("run.qdrep", b"NVTX\x00\x01", "Nsight Systems"),
         ("run.ncu-rep", b"NVR\x00", "--counters"),
         ("timeline.raw", json.dumps([[-1, 1, 768, 5], [17, 2, 768, 5]]).encode(), "perfkit memory"),
         ("weights.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 77\n", "git lfs pull"),
@@ -47,7 +47,7 @@ def test_a_database_is_known_by_its_first_bytes(tmp_path: Path) -> None:
         read_trace(tmp_path / "renamed.json")
 
 
-@pytest.mark.parametrize("name", ["a.et", "c.nsys-rep"])
+@pytest.mark.parametrize("name", ["a.et", "c.qdrep"])
 def test_a_trace_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     assert len(read_trace(write_trace(tmp_path / name, [op("aten::mm", 0, 10)]))) == 1
 
