@@ -16,9 +16,10 @@ from perfkit.core.errors import RunFormatError
 from perfkit.core.text_blocks import TextBlocks
 from perfkit.trace.kernel_geometry import parse_geometry
 from perfkit.trace.model import NONE, Category, Trace
-from perfkit.trace.readers import trace_reader
+from perfkit.trace.readers import trace_formats
 from perfkit.trace.readers.kineto.kineto_reader import read_kineto
-from perfkit.trace.readers.trace_reader import TraceFormat, read_trace
+from perfkit.trace.readers.trace_formats import TraceFormat
+from perfkit.trace.readers.trace_reader import read_trace
 from perfkit.trace.trace_text import TraceText
 from tests.fixtures.traces import kernel, mark, op, write_trace
 
@@ -208,7 +209,9 @@ def test_a_format_is_recognized_by_its_text_and_read_by_its_reader(
         blocks = TextBlocks(io.BytesIO(json.dumps({"traceEvents": events}).encode()), "", 0, text.limits)
         return read_kineto(text._replace(blocks=blocks))
 
-    monkeypatch.setattr(trace_reader, "FORMATS", (TraceFormat(lambda head: head.startswith(b"LINES\n"), read_lines),))
+    monkeypatch.setattr(
+        trace_formats, "FORMATS", (TraceFormat(lambda head: head.startswith(b"LINES\n"), read_lines, ()),)
+    )
     lines = tmp_path / "trace.json"
     lines.write_bytes(gzip.compress(b"LINES\ngemm 10 5\nadd 20 1\n"))
     trace = read_trace(lines)
