@@ -48,6 +48,7 @@ _SIZES = {
     "computeMinor": "computeMinor",
 }  # fmt: skip
 _NO_STREAM = 0xFFFFFFFF
+_DRIVER_CALL = re.compile(r"cu[A-Z]")  # the runtime's calls begin with `cuda`
 _VERSION = re.compile(r"_v\d+$|_ptsz$|_ptds$")
 _NODE_BITS = 32
 
@@ -147,7 +148,7 @@ class _ExportReader:
         texts = [names.get(number, "") for number in columns["nameId"].tolist()]
         rows = self._make_rows(columns, "", texts)
         driver, runtime = self._tables.cat["cuda_driver"], self._tables.cat["cuda_runtime"]
-        is_driver = [text.startswith("cu") and not text.startswith("cuda") for text in texts]
+        is_driver = [_DRIVER_CALL.match(text) is not None for text in texts]
         rows["cat"] = np.where(np.asarray(is_driver, np.bool_), driver, runtime).astype(np.int32)
         rows["thread"] = self._find_threads(columns["globalTid"])
         columns["globalPid"] = columns["globalTid"]
