@@ -1,6 +1,8 @@
 # Everything happens in a virtual environment that is made once, and again when the dependencies change.
 PYTHON ?= python3
-VENV ?= .venv
+# Another release of torch than the pinned one, in an environment of its own: make test TORCH=2.14.1
+TORCH ?=
+VENV ?= .venv$(TORCH:%=-torch-%)
 PIP_ARGS ?=
 ARGS ?=
 # Damaged files for each reader.
@@ -13,6 +15,7 @@ SLOW_WORKERS ?= 3
 # Hundreds of processes import perfkit in the tests: compiled once, even where the environment asks for it anew.
 export PYTHONDONTWRITEBYTECODE =
 
+CONSTRAINTS = $(if $(TORCH),$(VENV).constraints.txt,constraints.txt)
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 DEV = $(VENV)/.ready-dev
@@ -38,6 +41,7 @@ help:
 	@echo 'make soak    ranks that fail, fifty times in a row'
 	@echo 'make regressions  hold a step of the built-in workloads against perfkit-baseline.json'
 	@echo 'make docs-reference  write the pages of docs/ that are made of the code: commands, facts, JSON schemas, findings, techniques'
+	@echo 'TORCH=2.14.1 takes that release of torch, in an environment of its own;'
 	@echo 'PYTHON=... names another interpreter, PIP_ARGS=... is given to pip, ARGS=... to perfkit or pytest;'
 	@echo 'WORKERS=... is how many processes run quick tests (2), SLOW_WORKERS=... the others (3);'
 	@echo 'FUZZ_RUNS=... is how many damaged files each reader is fed (10000).'
@@ -126,10 +130,14 @@ imports: $(DEV)
 
 # By uv, which takes a tenth of pip's time, where `make dev` has installed that; but torch from where pip is told to look.
 $(LIGHT) test-light: INSTALL = $$([ -x $(BIN)/uv ] && echo $(BIN)/uv pip install --python $(LIGHT_VENV) || \
-	echo $(LIGHT_VENV)/bin/python -m pip install) --quiet -c constraints.txt $(PIP_ARGS)
-$(READY): INSTALL = $(VENV)/bin/python -m pip install --quiet -c constraints.txt $(PIP_ARGS)
+	echo $(LIGHT_VENV)/bin/python -m pip install) --quiet -c $(CONSTRAINTS) $(PIP_ARGS)
+$(READY): INSTALL = $(VENV)/bin/python -m pip install --quiet -c $(CONSTRAINTS) $(PIP_ARGS)
 $(READY): EXTRAS = [torch,images]
-$(READY) $(LIGHT): pyproject.toml constraints.txt
+$(VENV).constraints.txt: constraints.txt
+	grep -v '^\(torch\|torchvision\)==' constraints.txt > $@
+	echo 'torch==$(TORCH)' >> $@
+
+$(READY) $(LIGHT): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("perfkit needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": name another one with make PYTHON=/path/to/python3")'
 	$(PYTHON) -m venv $(@D)
 	$(INSTALL) -e '.$(EXTRAS)'
@@ -138,7 +146,7 @@ $(READY) $(LIGHT): pyproject.toml constraints.txt
 # 150 packages, which pip takes minutes for. What setuptools leaves in the checkout says that all of perfkit is a plugin of
 # pytest's, which would compile it a second time, for its assertions.
 $(DEV): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt uv
-	$(BIN)/uv pip install --quiet --python $(VENV) -c constraints.txt $(PIP_ARGS) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) uv
+	$(BIN)/uv pip install --quiet --python $(VENV) -c $(CONSTRAINTS) $(PIP_ARGS) -e '.[dev]'
 	@rm -rf perfkit.egg-info
 	@touch $@

@@ -47,7 +47,10 @@ from perfkit.workloads.user_workload import format_user_traceback, get_source_fi
 
 
 class _SingleWorkerGloo(ProcessGroupGloo):
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta, **features: Any) -> None:
+        if any(features.values()):  # that options do not take: torch 2.14 has `enable_reconfigure`
+            super().__init__(store, rank, size, timeout, **features)
+            return
         gloo: Any = ProcessGroupGloo  # whose stub has other names
         options = gloo._Options()
         interfaces = [name for name in os.environ.get(GLOO_INTERFACES, "").split(",") if name]
