@@ -142,6 +142,28 @@ SYNC_KINDS = ("Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 FLOW_KINDS = ("launch", "backward", "op")  # to a kernel from its launch or its op; to a node from its op
 
 
+@dataclass(frozen=True)
+class CounterSamples:
+    """Samples of counters, in the order of time: utilization, clocks, power, queue lengths.
+
+    `counter` indexes `names`; `device` is the device's number, NONE where it is none's or the trace does not tell.
+    """
+
+    names: tuple[str, ...]
+    counter: Small
+    device: Ints
+    time_ns: Ints
+    value: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+NO_COUNTERS = CounterSamples(
+    (), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64)
+)
+
+
 class UntimedWork(NamedTuple):
     """Columns: records of a device's work that have no time and are not among the events of a trace.
 
@@ -180,6 +202,7 @@ class Trace:
         group_sizes: how many ranks the process groups have, each number once; empty where the file does not tell.
         job: what the file states of its job, the same for all ranks of it; empty where it states nothing.
         thread_names: what the file calls each of `threads`; empty text where it does not.
+        counters: samples of counters in the file: those of a device, and others.
     """
 
     path: Path
@@ -224,6 +247,7 @@ class Trace:
     thread_names: list[str] = field(default_factory=list)
     group_sizes: tuple[int, ...] = ()
     job: str = ""
+    counters: CounterSamples = NO_COUNTERS
     untimed: UntimedWork = field(
         default_factory=lambda: UntimedWork(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
     )

@@ -16,6 +16,7 @@ from perfkit.trace.model import (
 )
 from perfkit.trace.readers.event_table.begin_end_pairs import pair_begins_and_ends
 from perfkit.trace.readers.event_table.classify_events import classify_events, find_runtime, place_on_devices
+from perfkit.trace.readers.event_table.counter_samples import build_counter_samples
 from perfkit.trace.readers.event_table.drop_own_events import drop_own_events
 from perfkit.trace.readers.event_table.growing_columns import reorder_columns, share_empty_columns
 from perfkit.trace.readers.event_table.piece_columns import Columns
@@ -117,6 +118,7 @@ def build_trace(
         flows=collection.build_flows(),
         memory=collection.build_memory_events(),
         syncs=collection.build_syncs(),
+        counters=build_counter_samples(collection.take_counters(), names, threads, where),
         untimed=untimed,
         **rows,
     )

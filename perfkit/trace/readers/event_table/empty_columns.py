@@ -21,6 +21,11 @@ NO_SYNCS: Columns = {
     "kind": np.zeros(0, np.int8),
     **{name: np.zeros(0, np.int64) for name in ("time_ns", "call", "device", "stream", "source", "record")},
 }
+NO_COUNTERS: Columns = {
+    **{name: np.zeros(0, np.int32) for name in ("name", "thread")},
+    "time_ns": np.zeros(0, np.int64),
+    "value": np.zeros(0, np.float64),
+}
 _IDS = ("correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "node")
 _NUMBERS_OF_TABLES = ("signature", "geometry", "collective", "stated")
 

@@ -20,9 +20,10 @@ class EventKind(IntEnum):
     END = 2
     FLOW = 3
     MEMORY = 4
-    METADATA = 5
-    IGNORED = 6
-    UNKNOWN = 7
+    COUNTER = 5
+    METADATA = 6
+    IGNORED = 7
+    UNKNOWN = 8
 
 
 class PieceColumns(NamedTuple):
@@ -36,6 +37,7 @@ class PieceColumns(NamedTuple):
     flows: Columns
     memory: Columns
     syncs: Columns
+    counters: Columns
     metadata: list[tuple[int, str, bytes]]  # thread, what is stated, the statement as JSON
     entries: dict[str, list[Any]]
     notes: Counter[str]

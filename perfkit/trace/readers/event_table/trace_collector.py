@@ -27,6 +27,7 @@ _REFERS_TO = {name: name for name in ("cat", "name", "thread", "signature", "geo
 _NOT_ROUNDED_NS = 2000
 # A month: no recording is longer.
 _LONGEST_NS = 30 * 86_400 * 10**9
+_GROUPS = ("rows", "flows", "memory", "syncs", "counters")
 _COMPACT = frozenset({"correlation", "external_id", "device", "stream", "sequence", "moved_bytes", "node", "id"})
 
 
@@ -41,7 +42,7 @@ class TraceCollector:
         self._kept = slice(None) if allocations else slice(0)
         self.notes: Counter[str] = Counter()
         self.metadata: list[tuple[int, str, bytes]] = []
-        self._columns: dict[str, dict[str, GrowingColumn]] = {"rows": {}, "flows": {}, "memory": {}, "syncs": {}}
+        self._columns: dict[str, dict[str, GrowingColumn]] = {group: {} for group in _GROUPS}
         self._numbers: dict[tuple[int, str], NDArray[np.int32]] = {}
 
     def add(self, part: PieceColumns, origin: int | None = None) -> None:
@@ -54,8 +55,7 @@ class TraceCollector:
                 self._numbers[origin, name] = np.concatenate((known, new))
                 table.take_fresh()
         memory = {name: column[self._kept] for name, column in part.memory.items()}
-        groups = (("rows", part.rows), ("flows", part.flows), ("memory", memory), ("syncs", part.syncs))
-        for group, columns in groups:
+        for group, columns in zip(_GROUPS, (part.rows, part.flows, memory, part.syncs, part.counters), strict=True):
             for name, column in columns.items():
                 mine = self._columns[group]
                 if name not in mine:
@@ -88,6 +88,10 @@ class TraceCollector:
     def build_syncs(self) -> SyncRecords:
         """The records of synchronisation, in the order of the file."""
         return SyncRecords(**self._take_group("syncs"))
+
+    def take_counters(self) -> Columns:
+        """The samples of counters, once, in the order of the file: their name and thread, time and value."""
+        return self._take_group("counters")
 
     def _renumber_column(self, name: str, column: NDArray[Any], origin: int | None) -> NDArray[Any]:
         if origin is None or name not in _REFERS_TO:

@@ -16,6 +16,7 @@ from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import make_collective
 from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, EventKind, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.kineto.counter_events import build_counters
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
 from perfkit.trace.readers.kineto.kineto import AnyEvent, EventDecoders
 from perfkit.trace.readers.kineto.rare_fields import add_rare_fields, find_rows
@@ -23,7 +24,8 @@ from perfkit.trace.readers.kineto.sync_records import SYNCS, build_syncs
 
 _KINDS = {
     "X": EventKind.COMPLETE, "B": EventKind.BEGIN, "E": EventKind.END, "s": EventKind.FLOW, "f": EventKind.FLOW,
-    "i": EventKind.MEMORY, "I": EventKind.MEMORY, "M": EventKind.METADATA, "": EventKind.UNKNOWN,
+    "i": EventKind.MEMORY, "I": EventKind.MEMORY, "C": EventKind.COUNTER, "M": EventKind.METADATA,
+    "": EventKind.UNKNOWN,
 }  # fmt: skip
 _FLOWS = {
     "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,
@@ -65,7 +67,7 @@ class ColumnBuilder:
         if scale == 0:
             return None
         kind = np.fromiter(map(_KINDS.get, map(attrgetter("ph"), events), repeat(EventKind.IGNORED)), np.int8, count)
-        timed = (kind <= EventKind.MEMORY) & ~good
+        timed = (kind <= EventKind.COUNTER) & ~good
         if timed.any():
             notes["impossible time"] += int(timed.sum())
             kind[timed] = EventKind.IGNORED
@@ -89,6 +91,7 @@ class ColumnBuilder:
             flows=self._build_flows(*of(kind == EventKind.FLOW)),
             memory=self._build_memory(*of(kind == EventKind.MEMORY)),
             syncs=build_syncs(*of_rows, find_rows(rows, self.tables, SYNCS)),
+            counters=build_counters(events, time_ns, kind == EventKind.COUNTER, text, self.tables),
             metadata=self._collect_metadata(of(kind == EventKind.METADATA)[0]),
             entries=self.tables.take_fresh(),
             notes=+notes,

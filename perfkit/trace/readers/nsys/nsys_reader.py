@@ -20,7 +20,7 @@ from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, SYNC_KINDS, Ints, Trace
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.build_trace import build_trace
-from perfkit.trace.readers.event_table.empty_columns import NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
+from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS, NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
 from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables, ValueTable
 from perfkit.trace.readers.event_table.trace_collector import TraceCollector
@@ -50,7 +50,7 @@ _SIZES = {
 _NO_STREAM = 0xFFFFFFFF
 _DRIVER_CALL = re.compile(r"cu[A-Z]")  # the runtime's calls begin with `cuda`
 _VERSION = re.compile(r"_v\d+$|_ptsz$|_ptds$")
-_NODE_BITS = 32
+_NODE_BITS, _LOW_BYTE = 32, 0xFF
 
 
 def is_nsys_export(head: bytes) -> bool:
@@ -103,6 +103,7 @@ class _ExportReader:
         self._read_calls()
         self._read_waits()
         self._read_ranges()
+        self._read_counters()
         self._name_threads()
         return self._collection
 
@@ -205,6 +206,20 @@ class _ExportReader:
             for (text,), number in zip(own, text_ids.tolist(), strict=True)
         ]
 
+    def _read_counters(self) -> None:
+        """Samples of `--gpu-metrics-devices`, whose type's low byte is the GPU."""
+        names = read_texts(self._database, "TARGET_INFO_GPU_METRICS", "metricId", "metricName")
+        columns = read_numbers(self._database, "GPU_METRICS", ("timestamp", "typeId", "metricId", "value"))
+        devices = [(f"GPU {number & _LOW_BYTE} Counters", "") for number in columns["typeId"].tolist()]
+        labels = [names.get(number, f"metric {number}") for number in columns["metricId"].tolist()]
+        counters: Columns = {
+            "name": _number(labels, self._tables.name),
+            "thread": _number(devices, self._tables.thread),
+            "time_ns": columns["timestamp"],
+            "value": columns["value"].astype(np.float64),
+        }
+        self._add(make_rows(0), counters=counters)
+
     def _name_threads(self) -> None:
         known = read_numbers(self._database, _THREADS, ("globalTid", "nameId"))
         for number, name in zip(known["globalTid"].tolist(), known["nameId"].tolist(), strict=True):
@@ -244,9 +259,9 @@ class _ExportReader:
     def _state(self, thread: int, kind: str, text: str) -> None:
         self._collection.metadata.append((thread, kind, msgspec.json.encode(escape_control_chars(text))))
 
-    def _add(self, rows: Columns, syncs: Columns = NO_SYNCS) -> None:
+    def _add(self, rows: Columns, syncs: Columns = NO_SYNCS, counters: Columns = NO_COUNTERS) -> None:
         fresh = self._tables.take_fresh()
-        self._collection.add(PieceColumns(rows, NO_FLOWS, NO_MEMORY, syncs, [], fresh, Counter()))
+        self._collection.add(PieceColumns(rows, NO_FLOWS, NO_MEMORY, syncs, counters, [], fresh, Counter()))
 
 
 def _number(values: Iterable[Hashable], table: ValueTable) -> NDArray[np.int32]:

@@ -13,6 +13,7 @@ CATEGORIES, EVENT_NAMES, ANNOTATION_NAMES, STRING_VALUES, GPU_SPECIFICATIONS, CO
 ARGUMENT_NAMES = 1001  # of a kernel's launch
 _NAMED = (CATEGORIES, EVENT_NAMES, ANNOTATION_NAMES, STRING_VALUES, ARGUMENT_NAMES)
 _ENTRY_NUMBER, _ENTRY_NAME = 1, 2
+_DESCRIPTOR, _SPECIFICATION = 2, 1
 
 
 @dataclass
@@ -21,7 +22,7 @@ class InternedTables:
 
     names: dict[int, dict[tuple[int, int], str]] = field(default_factory=lambda: {kind: {} for kind in _NAMED})
     specifications: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)  # name and category
-    counters: list[bytes] = field(default_factory=list)
+    counters: dict[int, str] = field(default_factory=dict)  # names of GPU counters, which torch numbers once a trace
 
     def add(self, buffer: WireBuffer, fields: WireFields, states: Ints) -> None:
         """Take the entries of messages of InternedData; `states` has the state that each message belongs to."""
@@ -36,7 +37,14 @@ class InternedTables:
                 category = next((value for key, wire, value in _split(raw) if key == 4 and wire == VARINT), 0)
                 self.specifications[state, number] = (name, int(category))
             elif kind == COUNTERS:
-                self.counters.append(raw)
+                self.add_counters(next((value for key, _, value in _split(raw) if key == _DESCRIPTOR), b""))
+
+    def add_counters(self, descriptor: int | bytes) -> None:
+        """Take the names of a GpuCounterDescriptor."""
+        for key, _, value in _split(descriptor) if isinstance(descriptor, bytes) else []:
+            if key == _SPECIFICATION and isinstance(value, bytes):
+                number, name = _read_entry(value)
+                self.counters[number] = name
 
 
 class SequenceStates:

@@ -14,13 +14,14 @@ import numpy as np
 from perfkit.core.errors import RunFormatError
 from perfkit.trace.model import NONE, Ints, Trace
 from perfkit.trace.readers.event_table.build_trace import build_trace
-from perfkit.trace.readers.event_table.empty_columns import NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
+from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS, NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
 from perfkit.trace.readers.event_table.piece_columns import Columns, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.event_table.trace_collector import TraceCollector
 from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.pftrace.clocks import BOOT_CLOCK, Clocks
 from perfkit.trace.readers.pftrace.columns import place_values
+from perfkit.trace.readers.pftrace.counters import read_gpu_counters
 from perfkit.trace.readers.pftrace.interned import InternedTables, SequenceStates
 from perfkit.trace.readers.pftrace.pair_slices import pair_slices
 from perfkit.trace.readers.pftrace.render_stages import RenderStageReader
@@ -39,7 +40,7 @@ from perfkit.trace.readers.pftrace.wire import (
 from perfkit.trace.trace_text import TraceText
 
 _CLOCK_SNAPSHOT, _TIME, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS = 6, 8, 10, 11, 12, 13
-_CLEARED, _COMPRESSED, _RENDER_STAGE, _CLOCK, _DEFAULTS, _TRACK = 41, 50, 53, 58, 59, 60
+_CLEARED, _COMPRESSED, _GPU_COUNTERS, _RENDER_STAGE, _CLOCK, _DEFAULTS, _TRACK = 41, 50, 52, 53, 58, 59, 60
 _CLEARS = 1  # of the flags
 _DEFAULT_TRACK = (11, 11)  # of the defaults: of track events their track
 _PACKETS_AT_ONCE = 1 << 17
@@ -130,9 +131,9 @@ class _PacketReader:
         }
         self._add(columns)
 
-    def _add(self, rows: Columns, syncs: Columns = NO_SYNCS) -> None:
+    def _add(self, rows: Columns, syncs: Columns = NO_SYNCS, counters: Columns = NO_COUNTERS) -> None:
         fresh = self._collection.tables.take_fresh()
-        self._collection.add(PieceColumns(rows, NO_FLOWS, NO_MEMORY, syncs, [], fresh, Counter()))
+        self._collection.add(PieceColumns(rows, NO_FLOWS, NO_MEMORY, syncs, counters, [], fresh, Counter()))
 
     def _read_part(self, buffer: WireBuffer, starts: Ints, ends: Ints) -> None:
         fields, damaged = split_messages(buffer, starts, ends)
@@ -165,7 +166,9 @@ class _PacketReader:
         tables = self._collection.tables
         slices = TrackEventReader(buffer, tables, self._interned, self._tracks)
         events = fields.select(_TRACK_EVENT, BYTES)
-        rows, syncs, damaged = slices.read(events, time[events.owner], state[events.owner], track[events.owner])
+        rows, syncs, counters, damaged = slices.read(
+            events, time[events.owner], state[events.owner], track[events.owner]
+        )
         work = RenderStageReader(buffer, tables, self._interned)
         stages = fields.select(_RENDER_STAGE, BYTES)
         device_rows, broken = work.read(stages, time[stages.owner], state[stages.owner])
@@ -177,8 +180,9 @@ class _PacketReader:
             if len(columns["kind"]):
                 self._first_ns = min(self._first_ns, int(columns["start_ns"].min()))
                 self._last_ns = max(self._last_ns, int((columns["start_ns"] + columns["duration"]).max()))
-        self._add(rows, syncs)
-        self._add(device_rows)
+        self._add(rows, syncs, counters)
+        sampled = fields.select(_GPU_COUNTERS, BYTES)
+        self._add(device_rows, counters=read_gpu_counters(buffer, sampled, time[sampled.owner], tables, self._interned))
 
     def _apply_defaults(
         self, buffer: WireBuffer, defaults: WireFields, sequence: Ints, clock: Ints, track: Ints

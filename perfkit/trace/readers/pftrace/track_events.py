@@ -20,6 +20,7 @@ from perfkit.trace.readers.pftrace.columns import (
     number_texts,
     place_values,
 )
+from perfkit.trace.readers.pftrace.counters import read_counter_tracks
 from perfkit.trace.readers.pftrace.interned import ANNOTATION_NAMES, CATEGORIES, EVENT_NAMES, InternedTables
 from perfkit.trace.readers.pftrace.tracks import Tracks
 from perfkit.trace.readers.pftrace.wire import BYTES, VARINT, WireBuffer, WireFields, split_messages
@@ -50,12 +51,15 @@ class TrackEventReader:
         self._annotations = AnnotationTable(interned)
         self._signatures: dict[tuple[int, bytes, bytes, bytes, bytes], int] = {}
 
-    def read(self, events: WireFields, time_ns: Ints, state: Ints, track: Ints) -> tuple[Columns, Columns, int]:
-        """Rows and waits of messages of TrackEvent, and how many messages are damaged.
+    def read(
+        self, events: WireFields, time_ns: Ints, state: Ints, track: Ints
+    ) -> tuple[Columns, Columns, Columns, int]:
+        """Rows, waits and samples of counters of messages of TrackEvent, and how many messages are damaged.
 
         `time_ns`, `state` and `track` have their packets' time, state and default track.
         """
         fields, damaged = split_messages(self._buffer, events.start, events.end)
+        counters = read_counter_tracks(fields, time_ns, track, self._tables, self._tracks)
         kind = np.full(len(time_ns), NONE, np.int64)
         place_values(kind, fields.select(_TYPE, VARINT))
         kind = np.asarray([NONE, *(_KINDS.get(each, NONE) for each in range(5))])[np.clip(kind, -1, 4) + 1]
@@ -87,7 +91,7 @@ class TrackEventReader:
                 columns["collective"][row] = self._tables.collective[make_collective(args)]
             if has_statement(args):
                 columns["stated"][row] = self._tables.stated[make_statement(args)]
-        return columns, self._build_syncs(columns, own, is_sync), len(damaged)
+        return columns, self._build_syncs(columns, own, is_sync), counters, len(damaged)
 
     def _read_names(self, fields: WireFields, state: Ints) -> Ints:
         names = np.full(len(state), self._tables.name[""], np.int64)

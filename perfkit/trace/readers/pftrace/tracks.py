@@ -76,6 +76,11 @@ class Tracks(dict[int, Track]):
         label = "" if own is None else own.name
         return "" if process is None else str(process), str(thread) if thread is not None else label or str(number)
 
+    def find_name(self, number: int) -> str:
+        """The name of a track itself."""
+        track = self.get(number)
+        return (track.name if track is not None else "") or f"track {number}"
+
     def state_names(self, tables: TraceTables) -> list[tuple[int, str, bytes]]:
         """What they state of processes and threads, as Chrome's format does: thread, kind and JSON."""
         stated = []

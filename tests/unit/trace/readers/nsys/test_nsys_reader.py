@@ -168,3 +168,22 @@ def test_a_report_is_exported_by_the_tool_of_the_machine(tmp_path: Path, monkeyp
     with pytest.raises(RunFormatError, match="ended with 4: no such version"):
         read_trace(tmp_path / "run.nsys-rep")
     assert export_report.is_report("a/b.nsys-rep")
+
+
+def test_sampled_metrics_are_counters_of_their_gpu(tmp_path: Path) -> None:
+    samples = [
+        {"timestamp": time, "typeId": 0x1_0000_0002, "metricId": metric, "value": value}
+        for time, metric, value in ((10, 4, 50), (20, 4, 70), (20, 9, 3))
+    ]
+    names = [{"typeId": 2, "metricId": 4, "metricName": "SMs Active [Throughput %]"}]
+    trace = read_trace(
+        write(
+            tmp_path / "metrics.sqlite",
+            CUPTI_ACTIVITY_KIND_KERNEL=[make_kernel(10, 20)],
+            GPU_METRICS=samples,
+            TARGET_INFO_GPU_METRICS=names,
+        )
+    )
+    assert trace.counters.names == ("SMs Active [Throughput %]", "metric 9")
+    assert trace.counters.device.tolist() == [2, 2, 2]
+    assert trace.counters.value.tolist() == [50, 70, 3]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfkit.core.errors import RunFormatError
-from perfkit.trace.model import Category, Trace
+from perfkit.trace.model import NONE, Category, Trace
 from perfkit.trace.readers.trace_reader import read_trace
 from perfkit.trace.readers.trace_sources import derive_trace_name, expand_sources
 from tests.fixtures.protobuf import Value, encode, encode_trace
@@ -47,6 +47,17 @@ def test_events_are_those_of_the_json(both: tuple[Trace, Trace]) -> None:
     written, binary = map(list_rows, both)
     assert len(written) == 2059
     assert binary == written
+
+
+def test_counters_are_those_of_the_json(both: tuple[Trace, Trace]) -> None:
+    written, binary = (each.counters for each in both)
+    assert binary.names == written.names
+    assert binary.names[:3] == ("Power (W)", "SM Clock (MHz)", "Memory Clock (MHz)")
+    assert len(written) == 240
+    for name in ("counter", "device", "time_ns"):
+        assert sorted(getattr(binary, name).tolist()) == sorted(getattr(written, name).tolist()), name
+    assert np.sort(binary.value) == pytest.approx(np.sort(written.value), abs=1)  # cycles are whole numbers there
+    assert set(written.device.tolist()) == {0}
 
 
 def test_what_the_format_lacks_is_missing(both: tuple[Trace, Trace]) -> None:
@@ -112,6 +123,29 @@ def test_slices_of_another_writer_are_a_timeline(tmp_path: Path) -> None:
     ]
     assert trace.thread_names[trace.thread[0]] == "worker"
     assert not trace.are(Category.KERNEL).any()
+
+
+def test_counter_tracks_and_gpu_counters(tmp_path: Path) -> None:
+    descriptor: Value = [(1, [(1, 7), (2, "DRAM read")])]
+    data = encode_trace(
+        [
+            [(60, [(1, 5), (2, "queue"), (8, b"")])],
+            [(8, 10), (10, 1), (11, [(9, 4), (11, 5), (30, 3)])],
+            [(8, 30), (10, 1), (11, [(9, 4), (11, 5), (44, 4.5)])],
+            [(8, 20), (10, 1), (52, [(1, descriptor), (3, 2), (2, [(1, 7), (3, 81.25)]), (2, [(1, 9), (2, 4)])])],
+            [(60, [(1, 6), (4, [(1, 1), (2, 2)])])],
+            slice_packet(1, 1, (11, 6), (23, "a")),
+            slice_packet(5, 2, (11, 6)),
+        ]
+    )
+    (tmp_path / "counters.pftrace").write_bytes(data)
+    samples = read_trace(tmp_path / "counters.pftrace").counters
+    rows = zip(
+        samples.time_ns.tolist(), samples.counter.tolist(), samples.device.tolist(), samples.value.tolist(), strict=True
+    )
+    assert [(time, samples.names[counter], device, value) for time, counter, device, value in rows] == [
+        (10, "queue", NONE, 3.0), (20, "DRAM read", 2, 81.25), (20, "counter 9", 2, 4.0), (30, "queue", NONE, 4.5),
+    ]  # fmt: skip
 
 
 def test_gpu_work_of_another_writer_is_work_where_it_computes(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Samples of counters: of GPUs (`GpuCounterEvent`) and of counter tracks."""
+
+import numpy as np
+
+from perfkit.trace.model import NONE, Ints
+from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS
+from perfkit.trace.readers.event_table.piece_columns import Columns
+from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.pftrace.columns import map_distinct, place_values
+from perfkit.trace.readers.pftrace.interned import InternedTables
+from perfkit.trace.readers.pftrace.tracks import Tracks
+from perfkit.trace.readers.pftrace.wire import BYTES, EIGHT_BYTES, VARINT, WireBuffer, WireFields, split_messages
+
+# Fields of GpuCounterEvent, of its GpuCounter and of TrackEvent.
+_DESCRIPTOR, _COUNTER, _GPU = 1, 2, 3
+_NUMBER, _WHOLE, _DOUBLE = 1, 2, 3
+_TYPE, _TRACK, _TRACK_WHOLE, _TRACK_DOUBLE = 9, 11, 30, 44
+_COUNTER_TYPE = 4
+
+
+def read_gpu_counters(
+    buffer: WireBuffer, events: WireFields, time_ns: Ints, tables: TraceTables, interned: InternedTables
+) -> Columns:
+    """Samples of messages of GpuCounterEvent, whose packets have these times."""
+    fields, _ = split_messages(buffer, events.start, events.end)
+    for start, end in zip(*(column.tolist() for column in fields.select(_DESCRIPTOR, BYTES)[-2:]), strict=True):
+        interned.add_counters(buffer.data[start:end])
+    gpu = np.zeros(len(time_ns), np.int64)
+    place_values(gpu, fields.select(_GPU, VARINT))
+    samples = fields.select(_COUNTER, BYTES)
+    if not len(samples.owner):
+        return NO_COUNTERS
+    parts, _ = split_messages(buffer, samples.start, samples.end)
+    number = np.full(len(samples.owner), NONE, np.int64)
+    place_values(number, parts.select(_NUMBER, VARINT))
+    names = map_distinct(number, lambda each: tables.name[interned.counters.get(each, f"counter {each}")])
+    return {
+        "name": names.astype(np.int32),
+        "thread": map_distinct(gpu[samples.owner], lambda each: tables.thread[f"GPU {each} Counters", ""]).astype(
+            np.int32
+        ),
+        "time_ns": time_ns[samples.owner],
+        "value": _read_values(parts, len(samples.owner), _WHOLE, _DOUBLE),
+    }
+
+
+def read_counter_tracks(fields: WireFields, time_ns: Ints, track: Ints, tables: TraceTables, tracks: Tracks) -> Columns:
+    """Samples of the events of counter tracks among messages of TrackEvent, which are split into `fields`."""
+    kind = np.full(len(time_ns), NONE, np.int64)
+    place_values(kind, fields.select(_TYPE, VARINT))
+    rows = np.flatnonzero(kind == _COUNTER_TYPE)
+    if not len(rows):
+        return NO_COUNTERS
+    track = np.array(track)
+    place_values(track, fields.select(_TRACK, VARINT))
+    return {
+        "name": map_distinct(track[rows], lambda each: tables.name[tracks.find_name(each)]).astype(np.int32),
+        "thread": map_distinct(track[rows], lambda each: tables.thread[tracks.find_thread(each)]).astype(np.int32),
+        "time_ns": time_ns[rows],
+        "value": _read_values(fields, len(time_ns), _TRACK_WHOLE, _TRACK_DOUBLE)[rows],
+    }
+
+
+def _read_values(fields: WireFields, count: int, whole: int, double: int) -> Ints:
+    """The numbers of messages, whether they are written whole or as doubles."""
+    values = np.full(count, np.nan)
+    place_values(values, fields.select(whole, VARINT))
+    exact = fields.select(double, EIGHT_BYTES)
+    values[exact.owner] = exact.value.view(np.float64)
+    return values
