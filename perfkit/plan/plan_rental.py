@@ -14,7 +14,7 @@ from perfkit.measure.schedule import Techniques
 from perfkit.measure.world_sizes import set_world_size
 from perfkit.plan.plan_record import build_plan_record
 from perfkit.plan.rental.gpu_counts import search_counts
-from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, sort_offers
+from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, find_answer, sort_offers
 from perfkit.plan.rental.prices import Prices
 from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import PlanRun, plan_variant, schedule_run, share_rehearsals
@@ -44,7 +44,7 @@ def plan_rental(
     progress: Callable[[str], None] = lambda _: None,
     plan: PlanRun | None = None,
 ) -> Plan:
-    """The plan of the best offer's GPU, with all offers.
+    """The plan of the GPU that is the answer, with all offers.
 
     Where no given variant fits anywhere, all of them together are planned as one. The unmodified model is planned on
     one GPU, for its FLOPs.
@@ -80,7 +80,7 @@ def plan_rental(
     if union is not None and not any(offer.fits for offer in offers):
         plan_all([union])
     ranked = sort_offers(offers)
-    best = ranked[0]
+    best = find_answer(ranked)
     target = next(each for each in rental.targets if (each.device, each.limit_bytes) == (best.device, best.limit_bytes))
     variants = [variant for device, found in planned if device is target for variant in found]
     record = build_plan_record(request, target, variants, command)

@@ -80,6 +80,16 @@ def sort_offers(offers: Iterable[GpuOffer]) -> tuple[GpuOffer, ...]:
     return tuple(sorted(listed, key=key))
 
 
+def find_answer(offers: Sequence[GpuOffer]) -> GpuOffer:
+    """The offer to name first: the fewest GPUs that fit, where several numbers are asked for; else the best one.
+
+    Several models with prices are compared by cost, whatever their number.
+    """
+    several_models = len({offer.device for offer in offers}) > 1
+    by_cost = several_models and offers[0].cost is not None
+    return offers[0] if by_cost else find_fewest(offers) or offers[0]
+
+
 def find_fewest(offers: Sequence[GpuOffer]) -> GpuOffer | None:
     """The first offer on the fewest GPUs among those that fit; None if none is known to."""
     return min((offer for offer in offers if offer.fits), key=lambda offer: offer.count, default=None)

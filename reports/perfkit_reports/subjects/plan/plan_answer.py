@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from perfkit.analysis.model.plan import GpuOffer, Plan
 from perfkit.core import units
-from perfkit.plan.rental.offers import find_fastest, find_fewest
+from perfkit.plan.rental.offers import find_answer, find_fastest, find_fewest
 from perfkit.store.price import format_cost_unit
 
 _GIB = 2**30
@@ -23,7 +23,7 @@ class NextStep(NamedTuple):
 
 def describe_answer(plan: Plan) -> str:
     """`8 x h100-sxm, amp+zero3: fits with 38 to 49 of 80 GiB, 1.45 s a step, 36 % MFU, 2.1 EUR per 1M tokens.`"""
-    best = plan.offers[0]
+    best = find_answer(plan.offers)
     if best.needed is None:
         return f"Memory needs are unknown: {best.reason}."
     if best.fits is False:
@@ -45,19 +45,30 @@ def name_offer(offer: GpuOffer) -> str:
 
 def list_consequences(plan: Plan) -> Iterator[str]:
     """How many offers fit, the fewest GPUs, and the time and cost of the run that was asked for."""
+    if not plan.offers:
+        return
     fitting = [offer for offer in plan.offers if offer.fits]
     if len(plan.offers) > 1:
         may = sum(offer.fits is None and offer.needed is not None for offer in plan.offers)
         yield f"{len(fitting)} of {len(plan.offers)} fit{f', {may} may fit' if may else ''}."
     fewest = find_fewest(plan.offers)
     if fewest is not None and len({offer.count for offer in plan.offers}) > 1:
-        cheapest = ""
-        if fitting[0].cost is not None:
-            cheapest = f" Cheapest per {fitting[0].unit.removesuffix('s')}: {name_offer(fitting[0])}."
-        yield f"Fewest GPUs that fit: {name_offer(fewest)}.{cheapest}"
-    if fitting and plan.run_units is not None and (seconds := compute_run_s(plan, fitting[0])) is not None:
-        cost = format_run_cost(plan, fitting[0])
-        yield f"A run of {plan.run_units:,.0f} {fitting[0].unit}: {format_run_s(seconds)}{cost and f', {cost}'}."
+        yield f"Fewest GPUs that fit: {name_offer(fewest)}."
+        yield from _name_best(fitting[0])
+    answer = find_answer(plan.offers)
+    if answer.fits and plan.run_units is not None and (seconds := compute_run_s(plan, answer)) is not None:
+        cost = format_run_cost(plan, answer)
+        run = f"A run of {plan.run_units:,.0f} {answer.unit} on {answer.count} x {answer.device}"
+        yield f"{run}: {format_run_s(seconds)}{cost and f', {cost}'}."
+
+
+def _name_best(offer: GpuOffer) -> Iterator[str]:
+    """The first offer in the order of the table, with the figure of that order."""
+    if offer.cost is not None and offer.price is not None:
+        cost = f"{offer.price.format_amount(offer.cost)} per {format_cost_unit(offer.unit)}"
+        yield f"Cheapest: {name_offer(offer)}, {cost}."
+    elif offer.units_per_s is not None:
+        yield f"Fastest: {name_offer(offer)}, {units.format_significant(offer.units_per_s)} {offer.unit}/s."
 
 
 def compute_run_s(plan: Plan, offer: GpuOffer) -> float | None:
@@ -118,7 +129,7 @@ def is_offered(plan: Plan, offer: GpuOffer, name: str, world_size: int) -> bool:
 
 
 def _get_excess(offer: GpuOffer) -> float:
-    return 0.0 if offer.needed is None else offer.needed.low - offer.limit_bytes
+    return 0.0 if offer.needed is None else offer.needed.value - offer.limit_bytes
 
 
 def _format_span(offer: GpuOffer) -> str:

@@ -71,12 +71,16 @@ def build_document(plan: Plan) -> Document:
 
 def _build_tiles(plan: Plan) -> Iterator[Tile]:
     least, best = plan_headline.find_leanest(plan), plan_headline.find_fastest(plan)
+    alone = len(plan.variants) == 1  # compared with none
     if least is not None:
         amount = plan_cells.make_needed_cell(least)
-        yield Tile("Least memory", Cell(amount.text, detail=f"{least.name}, modeled"))
+        yield Tile("Needed memory" if alone else "Least memory", Cell(amount.text, detail=f"{least.name}, modeled"))
     if best is not None:
         time = plan_cells.make_step_time_cell(best)
-        yield Tile("Shortest step", Cell(time.text, detail=f"{best.name}, {time.detail or 'modeled'}"))
+        yield Tile(
+            "Step time" if alone else "Shortest step",
+            Cell(time.text, detail=f"{best.name}, {time.detail or 'modeled'}"),
+        )
     if plan.limit_bytes is not None:
         yield Tile("Memory limit", Cell(units.format_bytes(plan.limit_bytes), detail=plan.device_name or plan.device))
     yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))

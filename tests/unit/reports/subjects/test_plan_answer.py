@@ -26,19 +26,28 @@ def plan(*offers: GpuOffer, run_units: float | None = None) -> Plan:
     return replace(sample.ranks(), offers=offers, run_units=run_units)
 
 
-def test_the_sentence_recomputes_from_the_first_row() -> None:
+def test_of_one_model_the_fewest_gpus_are_the_answer() -> None:
     asked = plan(offer("h100-sxm", 8, 1.45, per_hour=2.9), offer("h100-sxm", 4, 1.5, per_hour=2.9), run_units=8e9)
-    figures = ("8 x h100-sxm", "38 to 44 of 80 GiB", "1.45 s", "36 %", "0.292 EUR per 1M tokens")
+    figures = ("4 x h100-sxm", "38 to 44 of 80 GiB", "1.50 s", "36 %", "0.302 EUR per 1M tokens")
     assert [figure for figure in figures if figure not in describe_answer(asked)] == []
     table = blocks(build_document(asked))["offers"]
     assert column(table, "Cost per 1M tokens") == ["0.292 EUR", "0.302 EUR"]
     assert column(table, "MFU") == ["36 %", "36 %"]
     assert column(table, "Tokens/s") == ["22,069", "10,667"]
-    count, fewest, run = list_consequences(asked)
+    count, fewest, cheapest, run = list_consequences(asked)
     assert list_figures(count)[:2] == ["2", "2"]
     assert "4 x h100-sxm" in fewest
-    assert "8 x h100-sxm" in fewest
-    assert "4.20 days, 2,336 EUR" in run  # 8e9 / 22,069 tokens a second, at 23.2 EUR an hour
+    assert "8 x h100-sxm, amp, 0.292 EUR per 1M tokens" in cheapest
+    assert "8.68 days, 2,417 EUR" in run  # 8e9 / 10,667 tokens a second, at 11.6 EUR an hour
+
+
+def test_of_several_models_the_cheapest_is_the_answer_or_the_fewest_without_prices() -> None:
+    priced = plan(offer("l40s", 8, 1.45, per_hour=0.9), offer("h100-sxm", 4, 1.5, per_hour=2.9))
+    assert describe_answer(priced).startswith("8 x l40s")
+    unpriced = plan(offer("l40s", 8, 1.45), offer("h100-sxm", 4, 1.5))
+    assert describe_answer(unpriced).startswith("4 x h100-sxm")
+    _, _, fastest = list_consequences(unpriced)
+    assert "8 x l40s, amp, 22,069 tokens/s" in fastest
 
 
 def test_the_table_of_what_to_do_has_a_command_for_each_goal() -> None:
@@ -63,6 +72,8 @@ def test_what_may_fit_is_said_to() -> None:
 def test_where_nothing_fits_the_closest_is_named() -> None:
     near, far = offer("l40s", 1, 1.0, fits=False), offer("t4", 1, 1.0, fits=False)
     assert "1 x l40s" in describe_answer(plan(replace(far, limit_bytes=15 * GIB), replace(near, limit_bytes=30 * GIB)))
+    wide = Interval(value=43 * GIB, low=31 * GIB, high=55 * GIB)  # its low end is the lowest
+    assert "1 x l40s" in describe_answer(plan(replace(near, device="v100", needed=wide), near))
     unknown = replace(near, fits=None, needed=None, reason="no fake kernel")
     assert "no fake kernel" in describe_answer(plan(unknown))
 

@@ -74,6 +74,13 @@ def test_the_only_known_variant_is_not_the_least_if_its_fit_is_unknown() -> None
     assert find_leanest(replace(plan, variants=(amp,))) == amp  # planned alone
 
 
+def test_a_variant_planned_alone_is_compared_with_none() -> None:
+    plan = sample.realistic()
+    _, amp, _, _ = plan.variants
+    tiles = [tile.title for tile in build_document(replace(plan, variants=(amp,))).tiles]
+    assert tiles == ["Needed memory", "Step time", "Memory limit", "Variants"]
+
+
 def test_no_variant_is_the_least_or_fastest_if_its_fit_is_unknown() -> None:
     document = build_document(sample.realistic())
     assert list_figures(document.headline) == ["2", "3", "1.00 GiB"]
