@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
+from perfkit.analysis.model.plan import LargestSize, PlannedSize
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import format_variant_label
 from perfkit.core.units import format_bytes, format_percent
@@ -22,7 +22,7 @@ _FITS = {True: "fits", False: "does not fit", None: "unknown"}
 
 def find_largest_batches(
     request: BenchRequest, target: Target, *, margin: float, most: int, console: Console
-) -> list[LargestBatch]:
+) -> list[LargestSize]:
     """Find the largest batch of the baseline and of every variant; the console shows each size as it is planned."""
     if target.limit_bytes is None:
         raise UsageError(
@@ -36,7 +36,7 @@ def find_largest_batches(
         for place, (name, techniques) in enumerate(variants.items(), start=1):
             of = f"{name}, {place} of {len(variants)}"
 
-            def report(planned: PlannedBatch, of: str = of) -> None:
+            def report(planned: PlannedSize, of: str = of) -> None:
                 status.update(f"{of}: batch {planned.size} {_FITS[planned.fits]}")
 
             batches.append(
@@ -45,7 +45,7 @@ def find_largest_batches(
     return batches
 
 
-def format_largest(batches: Sequence[LargestBatch], target: Target) -> Iterator[str]:
+def format_largest(batches: Sequence[LargestSize], target: Target) -> Iterator[str]:
     """Format a line per variant below the request."""
     limit, margin = batches[0].limit_bytes, batches[0].margin
     alone = "; torch's allocator only, a process needs more" if is_cpu(target.kind) else ""
@@ -53,12 +53,12 @@ def format_largest(batches: Sequence[LargestBatch], target: Target) -> Iterator[
     yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, batches)])
 
 
-def to_builtins(batches: Sequence[LargestBatch]) -> dict[str, Any]:
+def to_builtins(batches: Sequence[LargestSize]) -> dict[str, Any]:
     """For --json."""
     return {"largest": msgspec.to_builtins(batches)}
 
 
-def _build_row(batch: LargestBatch) -> tuple[str, str, str, str]:
+def _build_row(batch: LargestSize) -> tuple[str, str, str, str]:
     last = batch.sizes[-1]
     count = str(len(batch.sizes))
     if batch.size is None:
@@ -69,5 +69,5 @@ def _build_row(batch: LargestBatch) -> tuple[str, str, str, str]:
     return batch.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
 
 
-def _format_needed(planned: PlannedBatch) -> str:
+def _format_needed(planned: PlannedSize) -> str:
     return "" if planned.needed_bytes is None else format_bytes(planned.needed_bytes.high)

@@ -177,7 +177,7 @@ class GpuOffer(Struct):
         return None if self.step_s is None or not self.units_per_step else self.units_per_step / self.step_s.value
 
 
-class PlannedBatch(Struct):
+class PlannedSize(Struct):
     """A batch size, its planned need, and whether it fits; None where unknown: `reason`."""
 
     size: int
@@ -186,7 +186,7 @@ class PlannedBatch(Struct):
     reason: str = ""
 
 
-class LargestBatch(Struct):
+class LargestSize(Struct):
     """The largest batch of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: none fits.
 
     `most` is the largest size considered. `sizes` are the planned ones, in order.
@@ -197,7 +197,7 @@ class LargestBatch(Struct):
     limit_bytes: int
     margin: float
     most: int
-    sizes: tuple[PlannedBatch, ...]
+    sizes: tuple[PlannedSize, ...]
 
 
 class PlanSearch(Struct):

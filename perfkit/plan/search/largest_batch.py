@@ -6,7 +6,7 @@ from typing import Any
 
 import psutil
 
-from perfkit.analysis.model.plan import LargestBatch, PlannedBatch
+from perfkit.analysis.model.plan import LargestSize, PlannedSize
 from perfkit.core.errors import UsageError
 from perfkit.core.fit_search import Trials
 from perfkit.core.spec import format_variant_label
@@ -35,8 +35,8 @@ def plan_largest_batch(
     first: int,
     most: int,
     with_batches: bool = False,
-    progress: Callable[[PlannedBatch], None] = lambda _: None,
-) -> LargestBatch:
+    progress: Callable[[PlannedSize], None] = lambda _: None,
+) -> LargestSize:
     """The largest batch of one variant of a request that leaves the share `margin` of the target's limit free.
 
     A size fits if its planned memory fits at the upper bound.
@@ -58,16 +58,16 @@ def plan_largest_batch(
     assert usable.limit_bytes is not None
     usable_bytes = usable.limit_bytes
 
-    def plan_size(size: int) -> PlannedBatch:
+    def plan_size(size: int) -> PlannedSize:
         variant = plan_variant(schedule_run(request, set_batch_size(techniques, size), target), usable)
         needed = variant.needed_bytes
         if needed is None:
-            return PlannedBatch(size=size, fits=None, reason=variant.reason)
+            return PlannedSize(size=size, fits=None, reason=variant.reason)
         beside = variant.batches_bytes if with_batches else 0
-        return PlannedBatch(size=size, fits=needed.high + beside <= usable_bytes, needed_bytes=needed)
+        return PlannedSize(size=size, fits=needed.high + beside <= usable_bytes, needed_bytes=needed)
 
-    trials: Trials[int, PlannedBatch] = Trials(plan_size, int, progress)
-    return LargestBatch(
+    trials: Trials[int, PlannedSize] = Trials(plan_size, int, progress)
+    return LargestSize(
         variant=format_variant_label(techniques),
         size=search_batch_sizes(lambda size: trials.try_candidate(size).fits, first, most),
         limit_bytes=target.limit_bytes,

@@ -6,7 +6,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Interval, LargestBatch, PlannedBatch, PlannedPeak, PlannedVariant
+from perfkit.analysis.model.plan import Interval, LargestSize, PlannedSize, PlannedPeak, PlannedVariant
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.devices.machine.device_choice import ChosenDevice
 from perfkit.measure.rank.limits import MARGIN
@@ -50,7 +50,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_upper_end_of_what_it_needs_leaves_the_margin(plans: list[str]) -> None:
     (techniques,) = request_of("ckpt").variants
-    told: list[PlannedBatch] = []
+    told: list[PlannedSize] = []
     found = plan_largest_batch(
         request_of("ckpt"), techniques, TARGET, margin=0.1, first=20, most=1024, progress=told.append
     )
@@ -101,7 +101,7 @@ def test_no_size_fits(plans: list[str]) -> None:
 def test_the_search_ends_where_a_size_cannot_be_planned(plans: list[str]) -> None:
     found = plan_largest_batch(request_of("ckpt"), (), TARGET, margin=0.0, first=13, most=64)
     assert found.size is None
-    assert found.sizes == (PlannedBatch(size=13, fits=None, reason="why"),)
+    assert found.sizes == (PlannedSize(size=13, fits=None, reason="why"),)
     assert plans == ["batch:size=13"]
 
 
@@ -143,9 +143,9 @@ class Largest:
         self.target = Target()
         self.options: dict[str, Any] = {}
 
-    def __call__(self, request: BenchRequest, _: object, target: Target, **options: Any) -> LargestBatch:
+    def __call__(self, request: BenchRequest, _: object, target: Target, **options: Any) -> LargestSize:
         self.request, self.target, self.options = request, target, options
-        return LargestBatch(variant="batch:auto", size=self.size, limit_bytes=1, margin=0.0, most=1, sizes=())
+        return LargestSize(variant="batch:auto", size=self.size, limit_bytes=1, margin=0.0, most=1, sizes=())
 
 
 @pytest.fixture
