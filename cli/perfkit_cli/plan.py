@@ -17,7 +17,6 @@ from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 
 if TYPE_CHECKING:
-    from rich.console import Console
 
     from perfkit.analysis.model.plan import Plan
 
@@ -60,7 +59,7 @@ Examples:
   perfkit plan --workload train.py:build --technique 'batch:size=8|16|32' --json | jq '.variants[0]'
   perfkit plan --out runs/gpt --technique amp && perfkit bench --out runs/gpt --technique amp
   perfkit plan --learn runs/ traces/              learn op times from measured steps
-  perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g
+  perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g             or --max seq_len
   perfkit plan -w gpt:size=large --gpu rtx-4090 --search
   perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
   perfkit plan --into runs/gpt                    predicted vs. measured, for all variants of the suite
@@ -95,9 +94,9 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
 @click.option("--memory", metavar="SHARE|SIZE", help="Memory limit per rank: a share or a size, such as 0.9 or 64GiB.")
 @click.option(
     "--max",
-    metavar="batch_size",
-    callback=require_one_of("value of --max", ("batch_size",)),
-    help="Find the largest batch of each variant that fits.",
+    metavar="batch_size|seq_len",
+    callback=require_one_of("value of --max", ("batch_size", "seq_len")),
+    help="Find the largest batch or sequence of each variant that fits.",
 )
 @click.option(
     "--margin",
@@ -108,7 +107,10 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     help="With --max: memory to keep free.",
 )
 @click.option(
-    "--cap", default=1024, show_default=True, metavar="N", type=COUNT, help="With --max: largest batch to try."
+    "--cap",
+    metavar="N",
+    type=COUNT,
+    help="With --max: largest size to try.  [default: 1,024 samples, 131,072 tokens]",
 )
 @click.option(
     "--search",
@@ -144,6 +146,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     With --learn, each PATH is a suite of perfkit bench, a folder of suites, or a GPU trace. Their op times are stored
     per device, with its measured ceilings, and used by plans. Use --gpu for traces that do not name their GPU.
     """
+
+    from perfkit_cli.modes.plan_largest import plan_largest_options
     from perfkit_cli.modes.plan_offers import plan_options, select_links
     from perfkit_cli.modes.planning import plan_suite
     from perfkit_cli.output.console import make_console
@@ -182,16 +186,16 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         return
     refuse_given(ctx, ("trust",), "--trust is for the suite of --into")
     if not options["max"]:
-        refuse_given(ctx, _OF_A_SEARCH, "these need --max batch_size")
+        refuse_given(ctx, _OF_A_SEARCH, "these need --max batch_size or --max seq_len")
     if options["gpu"] is None:
         refuse_given(ctx, _OF_A_GPU, _GPU_OF_A_CPU)
     from perfkit_reports.subjects.plan.plan_document import build_document
 
-    if options["max"] or options["search"]:
+    if options["search"]:
         _show_search(ctx, console)
         return
     folder = None if as_json or options["no_report"] else _choose_plan_folder(options["workload"], options["out"])
-    plan = plan_options(ctx, options, console)
+    plan = (plan_largest_options if options["max"] else plan_options)(ctx, options, console)
     if as_json:
         click.echo(_encode_plan(plan))
     elif folder is None:
@@ -213,29 +217,22 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
 
     silence_kineto()
 
-    from perfkit_cli.modes import plan_largest, plan_search
+    from perfkit_cli.modes import plan_search
     from perfkit_cli.modes.plan_offers import build_plan_request, resolve_target
 
     options = ctx.params
-    refuse_given(ctx, ("out", "no_report"), "--search and --max write no report")
-    refuse_given(ctx, _OF_OFFERS, "--search and --max are for one GPU and one length")
-    if options["search"]:
-        refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
+    refuse_given(ctx, ("out", "no_report"), "--search writes no report")
+    refuse_given(ctx, _OF_OFFERS, "--search is for one GPU and one length")
+    refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
     if len(options["world_sizes"]) > 1:
-        raise UsageError("--search and --max take one --world-size")
-    refuse_given(ctx, ("scaling",), "--search and --max are for the batch of one rank")
+        raise UsageError("--search takes one --world-size")
+    refuse_given(ctx, ("scaling",), "--search is for the batch of one rank")
     request, target = build_plan_request(options, options["world_sizes"]), resolve_target(options)
-    if options["search"]:
-        searched = plan_search.run_search(request, target, console)
-        lines, result = plan_search.format_search(searched), plan_search.to_builtins(searched)
-    else:
-        margin, most = options["margin"], options["cap"]
-        largest = plan_largest.find_largest_batches(request, target, margin=margin, most=most, console=console)
-        lines, result = plan_largest.format_largest(largest, target), plan_largest.to_builtins(largest)
+    searched = plan_search.run_search(request, target, console)
     if options["as_json"]:
-        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(plan_search.to_builtins(searched)), indent=2))
         return
-    for line in lines:
+    for line in plan_search.format_search(searched):
         click.echo(line)
 
 
@@ -261,5 +258,6 @@ def _encode_plan(plan: "Plan") -> bytes:
     device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
     searches = msgspec.to_builtins(plan.recomputations)
     offers = [{**msgspec.to_builtins(offer), "units_per_s": offer.units_per_s} for offer in plan.offers]
-    whole = {**device, "variants": variants, "recomputations": searches, "offers": offers}
+    largest = msgspec.to_builtins(plan.largest)
+    whole = {**device, "variants": variants, "recomputations": searches, "offers": offers, "largest": largest}
     return msgspec.json.format(msgspec.json.encode(whole), indent=2)

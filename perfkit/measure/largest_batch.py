@@ -42,10 +42,14 @@ def compute_resolution(size: int) -> int:
 
 def set_batch_size(techniques: Techniques, size: int) -> Techniques:
     """The same with this size of the batch."""
-    batch = TechniqueSpec(name=Batch.name, params={"size": size})
-    if all(technique.name != Batch.name for technique in techniques):
-        return (*techniques, batch)
-    return tuple(batch if technique.name == Batch.name else technique for technique in techniques)
+    return set_technique(techniques, TechniqueSpec(name=Batch.name, params={"size": size}))
+
+
+def set_technique(techniques: Techniques, added: TechniqueSpec) -> Techniques:
+    """The same with this technique, in the place of one of its name."""
+    if all(technique.name != added.name for technique in techniques):
+        return (*techniques, added)
+    return tuple(added if technique.name == added.name else technique for technique in techniques)
 
 
 def find_largest_batch(

@@ -37,5 +37,10 @@ def read_batch_size(workload: WorkloadSpec, device: str) -> int | None:
     return count_samples(draw_first_batch(built, torch.Generator().manual_seed(0)))
 
 
+def read_batch_facts(workload: WorkloadSpec, device: str) -> dict[str, float]:
+    """`batch_size` and `sequence_length` of the workload's batches on a kind of device, where known."""
+    return _collect_sizes(load_workload(workload, device=device))
+
+
 def _collect_sizes(workload: Workload) -> dict[str, float]:
     return collect_batch_facts(draw_first_batch(workload, torch.Generator().manual_seed(0)))

@@ -1,73 +1,50 @@
-"""`perfkit plan --max batch_size`: finds the largest batch of each variant that fits."""
+"""`perfkit plan --max batch_size`: plans the largest batch or sequence of each variant that fits."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-from rich.console import Console
+import click
 
-from perfkit.analysis.model.plan import LargestSize, PlannedSize
 from perfkit.core.errors import UsageError
-from perfkit.core.spec import format_variant_label
-from perfkit.core.units import format_bytes, format_percent
-from perfkit.devices.accelerator import is_cpu
-from perfkit.measure.redundant_size import read_batch_size
-from perfkit.plan.search.largest_batch import plan_largest_batch
-from perfkit.plan.target.target import Target
-from perfkit.store.request import BenchRequest
-from perfkit_cli.output.listing import align_columns
+from perfkit_cli.modes.plan_offers import build_plan_request, resolve_target
+from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.command_line import get_command_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from perfkit.analysis.model.plan import Plan, PlannedSize
 
 _FITS = {True: "fits", False: "does not fit", None: "unknown"}
 
 
-def find_largest_batches(
-    request: BenchRequest, target: Target, *, margin: float, most: int, console: Console
-) -> list[LargestSize]:
-    """Find the largest batch of the baseline and of every variant; the console shows each size as it is planned."""
-    if target.limit_bytes is None:
-        raise UsageError(
-            "--max batch_size needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g",
-            id="usage.missing_option",
-        )
-    first = read_batch_size(request.workload, target.kind) or 1
-    variants = {format_variant_label(techniques): techniques for techniques in ((), *request.variants)}
-    batches = []
+def plan_largest_options(ctx: click.Context, options: dict[str, Any], console: "Console") -> "Plan":
+    """The plan of each variant at the largest size that fits; the console shows each size as it is planned."""
+    from perfkit.devices.catalog.catalog import resolve_entry
+    from perfkit.plan.plan_largest import plan_largest
+    from perfkit.plan.rental.prices import load_prices
+
+    refuse_given(ctx, ("seq_lengths",), "--max is for sequences of one length")
+    refuse_given(ctx, ("scaling",), "--max is for the batch of one rank")
+    numbers = options["counts"] or options["world_sizes"]
+    if options["counts"]:
+        refuse_given(ctx, ("world_sizes",), "--gpus is the number of GPUs")
+    if len(numbers) > 1:
+        raise UsageError("--max takes one number of GPUs or ranks")
+    target = resolve_target(options)
+    gpus = () if options["gpu"] is None else (resolve_entry(options["gpu"]),)
     with console.status("planning") as status:
-        for place, (name, techniques) in enumerate(variants.items(), start=1):
-            of = f"{name}, {place} of {len(variants)}"
 
-            def report(planned: PlannedSize, of: str = of) -> None:
-                status.update(f"{of}: batch {planned.size} {_FITS[planned.fits]}")
+        def report(name: str, planned: "PlannedSize") -> None:
+            status.update(f"{name}: {options['max']} {planned.size} {_FITS[planned.fits]}")
 
-            batches.append(
-                plan_largest_batch(request, techniques, target, margin=margin, first=first, most=most, progress=report)
-            )
-    return batches
-
-
-def format_largest(batches: Sequence[LargestSize], target: Target) -> Iterator[str]:
-    """Format a line per variant below the request."""
-    limit, margin = batches[0].limit_bytes, batches[0].margin
-    alone = "; torch's allocator only, a process needs more" if is_cpu(target.kind) else ""
-    yield f"limit {format_bytes(limit)}, {format_percent(margin, 0)} kept free{alone}:"
-    yield from align_columns([("variant", "largest batch", "needs", "sizes planned"), *map(_build_row, batches)])
-
-
-def to_builtins(batches: Sequence[LargestSize]) -> dict[str, Any]:
-    """For --json."""
-    return {"largest": msgspec.to_builtins(batches)}
-
-
-def _build_row(batch: LargestSize) -> tuple[str, str, str, str]:
-    last = batch.sizes[-1]
-    count = str(len(batch.sizes))
-    if batch.size is None:
-        why = last.reason or f"batch {last.size} needs {_format_needed(last)}"
-        return batch.variant, "none", why, count
-    needed = next(_format_needed(trial) for trial in batch.sizes if trial.size == batch.size)
-    most = f"{batch.size}, the largest one planned" if batch.size == batch.most else str(batch.size)
-    return batch.variant, most, needed, f"{count}{f'; {last.reason}' if last.reason else ''}"
-
-
-def _format_needed(planned: PlannedSize) -> str:
-    return "" if planned.needed_bytes is None else format_bytes(planned.needed_bytes.high)
+        return plan_largest(
+            build_plan_request(options, numbers),
+            target,
+            options["max"],
+            margin=options["margin"],
+            most=options["cap"],
+            command=get_command_line(),
+            prices=load_prices(options["prices"], options["price"], gpus) if gpus else {},
+            run_units=options["tokens"],
+            progress=report,
+        )

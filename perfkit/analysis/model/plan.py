@@ -178,26 +178,37 @@ class GpuOffer(Struct):
 
 
 class PlannedSize(Struct):
-    """A batch size, its planned need, and whether it fits; None where unknown: `reason`."""
+    """A batch size or sequence length, its planned need, and whether it fits; None where unknown: `reason`.
+
+    `variant` is the name of the planned variant, with the technique that sets the size.
+    """
 
     size: int
     fits: bool | None
+    variant: str = ""
     needed_bytes: Interval | None = None
     reason: str = ""
 
 
 class LargestSize(Struct):
-    """The largest batch of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: none fits.
+    """The largest size of a variant that leaves the share `margin` of `limit_bytes` free; `size` None: none fits.
 
-    `most` is the largest size considered. `sizes` are the planned ones, in order.
+    `parameter` is `batch_size` or `seq_len`. `most` is the largest size considered. `sizes` are the planned ones, in
+    order.
     """
 
     variant: str
+    parameter: str = "batch_size"
     size: int | None
     limit_bytes: int
     margin: float
     most: int
     sizes: tuple[PlannedSize, ...]
+
+    @property
+    def chosen(self) -> PlannedSize:
+        """The largest size that fits, or the last one planned."""
+        return next((each for each in self.sizes if each.size == self.size), self.sizes[-1])
 
 
 class PlanSearch(Struct):
@@ -222,7 +233,8 @@ class Plan(DisplayMixin, Struct):
     memory limit of a rank, None without one. `ceilings` are the known ceilings of the device. `sources` are digests of
     the files of the user's workload, as a suite stores them. `recomputations` are the searches behind variants of
     `ckpt:fit`. `offers` are the variants on every GPU and number of GPUs, the best first; `run_units` the tokens or
-    samples of the run whose time and cost are asked for. `scaling` is the fixed quantity as ranks are added; if it is
+    samples of the run whose time and cost are asked for. `largest` are the largest sizes that fit, of which `variants`
+    are then. `scaling` is the fixed quantity as ranks are added; if it is
     the global batch (strong), that is the workload's.
     """
 
@@ -244,3 +256,4 @@ class Plan(DisplayMixin, Struct):
     ceilings: DeviceCeilings | None = None
     offers: tuple[GpuOffer, ...] = ()
     run_units: float | None = None
+    largest: tuple[LargestSize, ...] = ()

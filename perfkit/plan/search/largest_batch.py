@@ -1,4 +1,4 @@
-"""Finds the largest batch that fits by plan, without runs; trial runs begin their search there."""
+"""Finds the largest batch or sequence that fits by plan, without runs; trial runs begin their search there."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -13,20 +13,21 @@ from perfkit.core.spec import format_variant_label
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.measure.bench import compute_needed_ranks
-from perfkit.measure.largest_batch import search_batch_sizes, set_batch_size
+from perfkit.measure.largest_batch import search_batch_sizes, set_technique
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.schedule import Techniques, choose_world_size
 from perfkit.measure.world_sizes import set_world_size
+from perfkit.plan.search.sizes import SIZES
 from perfkit.plan.target.target import CPU, Target, find_local_target
-from perfkit.plan.variants.plan import plan_variant, schedule_run
+from perfkit.plan.variants.plan import PlanRun, plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
 
 # Per compute thread: a stack (`ulimit -s`), and an arena of glibc's malloc (HEAP_MAX_SIZE).
 _ADDRESSES_OF_A_THREAD = (8 + 64) * 2**20
 
 
-def plan_largest_batch(
+def plan_largest_size(
     request: BenchRequest,
     techniques: Techniques,
     target: Target,
@@ -34,10 +35,12 @@ def plan_largest_batch(
     margin: float,
     first: int,
     most: int,
+    size: str = "batch_size",
     with_batches: bool = False,
+    plan: PlanRun | None = None,
     progress: Callable[[PlannedSize], None] = lambda _: None,
 ) -> LargestSize:
-    """The largest batch of one variant of a request that leaves the share `margin` of the target's limit free.
+    """The largest batch or sequence of one variant of a request that leaves the share `margin` of the limit free.
 
     A size fits if its planned memory fits at the upper bound.
 
@@ -48,7 +51,9 @@ def plan_largest_batch(
         margin: share of the limit.
         first: the first size.
         most: the largest size to plan.
+        size: a key of `SIZES`.
         with_batches: include the batches that a bench keeps in main memory.
+        plan: plans one size, `plan_variant` without it.
         progress: receives every size.
     """
     assert target.limit_bytes is not None
@@ -58,18 +63,21 @@ def plan_largest_batch(
     assert usable.limit_bytes is not None
     usable_bytes = usable.limit_bytes
 
-    def plan_size(size: int) -> PlannedSize:
-        variant = plan_variant(schedule_run(request, set_batch_size(techniques, size), target), usable)
+    def plan_size(value: int) -> PlannedSize:
+        sized = set_technique(techniques, SIZES[size].make_spec(value))
+        variant = (plan or plan_variant)(schedule_run(request, sized, target), usable)
         needed = variant.needed_bytes
         if needed is None:
-            return PlannedSize(size=size, fits=None, reason=variant.reason)
+            return PlannedSize(size=value, fits=None, variant=variant.name, reason=variant.reason)
         beside = variant.batches_bytes if with_batches else 0
-        return PlannedSize(size=size, fits=needed.high + beside <= usable_bytes, needed_bytes=needed)
+        fits = needed.high + beside <= usable_bytes
+        return PlannedSize(size=value, fits=fits, variant=variant.name, needed_bytes=needed)
 
     trials: Trials[int, PlannedSize] = Trials(plan_size, int, progress)
     return LargestSize(
         variant=format_variant_label(techniques),
-        size=search_batch_sizes(lambda size: trials.try_candidate(size).fits, first, most),
+        parameter=size,
+        size=search_batch_sizes(lambda value: trials.try_candidate(value).fits, first, most),
         limit_bytes=target.limit_bytes,
         margin=margin,
         most=most,
@@ -90,7 +98,7 @@ def predict_batch(request: BenchRequest, techniques: Techniques, most: int) -> i
         return None
     of_ranks, margin = set_world_size(request, ranks), 0.0 if on_cpu else MARGIN
     first = read_batch_size(request.workload, request.device) or 1
-    largest = plan_largest_batch(
+    largest = plan_largest_size(
         of_ranks, techniques, target, margin=margin, first=first, most=most, with_batches=on_cpu
     )
     return largest.size

@@ -134,8 +134,8 @@ def test_learning_that_is_asked_for_wrongly(arguments: list[str], message: str) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--margin", "5%"], "--max batch_size; omit --margin"),
-        (["--search", "--memory", "1GiB", "--cap", "8"], "--max batch_size; omit --cap"),
+        (["--margin", "5%"], "--max seq_len; omit --margin"),
+        (["--search", "--memory", "1GiB", "--cap", "8"], "--max seq_len; omit --cap"),
         (["--network", "50GB", "--gpus-per-node", "4"], "omit --network, --gpus-per-node"),
     ],
 )

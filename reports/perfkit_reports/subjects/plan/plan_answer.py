@@ -33,9 +33,13 @@ def describe_answer(plan: Plan) -> str:
             closest.verdict,
         )
         return f"Nothing fits. Closest: {name_offer(closest)}, {verdict}."
-    fits = "fits with" if best.fits else "may fit: needs"
-    parts = [f"{fits} {_format_span(best)}", *_list_figures(best)]
-    return f"{name_offer(best)}: {', '.join(parts)}."
+    return f"{name_offer(best)}: {describe_offer(best)}."
+
+
+def describe_offer(offer: GpuOffer) -> str:
+    """`fits with 38 to 49 of 80 GiB, 1.45 s a step, 36 % MFU, 2.1 EUR per 1M tokens`, of an offer of known need."""
+    fits = "fits with" if offer.fits else "may fit: needs"
+    return ", ".join((f"{fits} {_format_span(offer)}", *_list_figures(offer)))
 
 
 def name_offer(offer: GpuOffer) -> str:

@@ -43,6 +43,7 @@ _OFFERS = {
     "mfu": float,
     "cost": float,
 }
+_LARGEST = {"variant": str, "parameter": str, "size": int, "limit_bytes": int, "margin": float, "most": int}
 _TIME = {"variant": str, "part": str, "seconds": float}
 
 
@@ -57,6 +58,9 @@ def build_data(plan: Plan) -> tuple[RawTable, ...]:
         RawTable("variants", schema, lambda: [_build_variant_row(variant) for variant in plan.variants]),
         RawTable("beside_tensors", _BESIDE_TENSORS, lambda: list_rows(_list_beside_tensors)),
         RawTable("offers", _OFFERS, lambda: [{name: getattr(each, name) for name in _OFFERS} for each in plan.offers]),
+        RawTable(
+            "largest", _LARGEST, lambda: [{name: getattr(each, name) for name in _LARGEST} for each in plan.largest]
+        ),
         RawTable("time", _TIME, lambda: list_rows(_list_time)),
         build_owned_data(
             "ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops

@@ -21,7 +21,7 @@ from perfkit_reports.holders import Holder
 from perfkit_reports.subjects import method, recomputation
 from perfkit_reports.subjects.memory.memory_tables import build_data as memory_tables
 from perfkit_reports.subjects.memory.section import build_section as account
-from perfkit_reports.subjects.plan import plan_cells, plan_columns, plan_headline
+from perfkit_reports.subjects.plan import plan_cells, plan_columns, plan_headline, plan_largest
 from perfkit_reports.subjects.plan.plan_data import build_data
 from perfkit_reports.subjects.plan.plan_offers import build_next_steps, build_offers_table
 from perfkit_reports.subjects.plan.plan_scaling import build_scaling_sections
@@ -50,6 +50,7 @@ def build_document(plan: Plan) -> Document:
         tiles=tuple(_build_tiles(plan)),
         summary=(
             *build_offers_table(plan),
+            *plan_largest.build_largest_table(plan),
             _build_variants(plan, styles),
             *make_list("became", recomputation.describe_searches(plan.recomputations), weight=Weight.BRIEF),
             *_build_not_known(plan),
@@ -72,7 +73,11 @@ def build_document(plan: Plan) -> Document:
 def _build_tiles(plan: Plan) -> Iterator[Tile]:
     least, best = plan_headline.find_leanest(plan), plan_headline.find_fastest(plan)
     alone = len(plan.variants) == 1  # compared with none
-    if least is not None:
+    largest = plan_largest.find_largest(plan)
+    if largest is not None:
+        size = plan_largest.format_size(largest.parameter, largest.chosen.size)
+        yield Tile(f"Largest {largest.parameter}", Cell(size, detail=largest.variant))
+    elif least is not None:
         amount = plan_cells.make_needed_cell(least)
         yield Tile("Needed memory" if alone else "Least memory", Cell(amount.text, detail=f"{least.name}, modeled"))
     if best is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.core import units
-from perfkit_reports.subjects.plan import plan_answer, plan_cells
+from perfkit_reports.subjects.plan import plan_answer, plan_cells, plan_largest
 
 
 def select_comparable(plan: Plan) -> list[PlannedVariant]:
@@ -32,7 +32,9 @@ def find_fastest(plan: Plan) -> PlannedVariant | None:
 
 
 def build_headline(plan: Plan) -> str:
-    """The best offer of GPUs; else the number of variants that fit, if a limit is given, and the least memory."""
+    """The largest size, or the answer among GPUs; else how many variants fit into a limit, and the least memory."""
+    if plan.largest:
+        return plan_largest.describe_largest(plan)
     if plan.offers:
         return plan_answer.describe_answer(plan)
     if all(variant.needed_bytes is None for variant in plan.variants):
@@ -48,9 +50,10 @@ def build_headline(plan: Plan) -> str:
 
 def list_remarks(plan: Plan) -> Iterator[str]:
     """Remarks that qualify the headline."""
+    yield from plan_largest.list_conditions(plan)
     yield from plan_answer.list_consequences(plan)
     best = find_fastest(plan)
-    if best is not None and not plan.offers:
+    if best is not None and not plan.offers and not plan.largest:
         time = plan_cells.make_step_time_cell(best)
         bounds = f" ({time.detail})" if time.detail else ""
         lead = "Step time: " if len(plan.variants) == 1 else f"Fastest: {best.name}, "

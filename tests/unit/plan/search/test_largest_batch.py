@@ -6,14 +6,14 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Interval, LargestSize, PlannedSize, PlannedPeak, PlannedVariant
+from perfkit.analysis.model.plan import Interval, LargestSize, PlannedPeak, PlannedSize, PlannedVariant
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.devices.machine.device_choice import ChosenDevice
 from perfkit.measure.rank.limits import MARGIN
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.gpu_memory.non_tensor_memory import list_non_tensor_memory
 from perfkit.plan.search import largest_batch
-from perfkit.plan.search.largest_batch import estimate_process_bytes, plan_largest_batch, predict_batch
+from perfkit.plan.search.largest_batch import estimate_process_bytes, plan_largest_size, predict_batch
 from perfkit.plan.target.target import CPU, Target, parse_target
 from perfkit.store.request import BenchRequest
 
@@ -51,7 +51,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_upper_end_of_what_it_needs_leaves_the_margin(plans: list[str]) -> None:
     (techniques,) = request_of("ckpt").variants
     told: list[PlannedSize] = []
-    found = plan_largest_batch(
+    found = plan_largest_size(
         request_of("ckpt"), techniques, TARGET, margin=0.1, first=20, most=1024, progress=told.append
     )
     # 105 + 10 x 79 = 895 of the 900 that are usable; sizes within a sixteenth are not told apart.
@@ -74,7 +74,7 @@ def test_batches_that_are_kept_in_main_memory_take_of_it_too(monkeypatch: pytest
     monkeypatch.setattr(largest_batch, "plan_variant", planned)
     for with_batches, size in ((False, 16), (True, 4)):
         options = {"margin": 0.0, "first": 4, "most": 16, "with_batches": with_batches}
-        assert plan_largest_batch(request_of("ckpt"), (), CPU._replace(limit_bytes=200), **options).size == size
+        assert plan_largest_size(request_of("ckpt"), (), CPU._replace(limit_bytes=200), **options).size == size
 
 
 def test_a_size_is_planned_under_what_is_usable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,21 +87,21 @@ def test_a_size_is_planned_under_what_is_usable(monkeypatch: pytest.MonkeyPatch)
         return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak)
 
     monkeypatch.setattr(largest_batch, "plan_variant", planned)
-    found = plan_largest_batch(request_of("ckpt"), (), TARGET, margin=0.1, first=8, most=8)
+    found = plan_largest_size(request_of("ckpt"), (), TARGET, margin=0.1, first=8, most=8)
     assert found.size == 8
     assert found.limit_bytes == 1000
 
 
 def test_no_size_fits(plans: list[str]) -> None:
-    found = plan_largest_batch(request_of("ckpt"), (), CPU._replace(limit_bytes=100), margin=0.0, first=4, most=64)
+    found = plan_largest_size(request_of("ckpt"), (), CPU._replace(limit_bytes=100), margin=0.0, first=4, most=64)
     assert found.size is None
     assert plans == ["batch:size=4", "batch:size=2", "batch:size=1"]
 
 
 def test_the_search_ends_where_a_size_cannot_be_planned(plans: list[str]) -> None:
-    found = plan_largest_batch(request_of("ckpt"), (), TARGET, margin=0.0, first=13, most=64)
+    found = plan_largest_size(request_of("ckpt"), (), TARGET, margin=0.0, first=13, most=64)
     assert found.size is None
-    assert found.sizes == (PlannedSize(size=13, fits=None, reason="why"),)
+    assert found.sizes == (PlannedSize(size=13, fits=None, variant="batch:size=13", reason="why"),)
     assert plans == ["batch:size=13"]
 
 
@@ -119,7 +119,7 @@ def test_what_the_driver_keeps_is_no_part_of_the_margin(
         return PlannedVariant(name=run.spec.variant, world_size=1, peak_allocated_bytes=peak, outside_allocator=beyond)
 
     monkeypatch.setattr(largest_batch, "plan_variant", planned)
-    found = plan_largest_batch(request_of("ckpt"), (), parse_target("rtx-4090", None), margin=0.1, first=1, most=1)
+    found = plan_largest_size(request_of("ckpt"), (), parse_target("rtx-4090", None), margin=0.1, first=1, most=1)
     assert [each.fits for each in found.sizes] == [fits]
 
 
@@ -151,7 +151,7 @@ class Largest:
 @pytest.fixture
 def largest(monkeypatch: pytest.MonkeyPatch) -> Largest:
     made = Largest()
-    monkeypatch.setattr(largest_batch, "plan_largest_batch", made)
+    monkeypatch.setattr(largest_batch, "plan_largest_size", made)
     monkeypatch.setattr(largest_batch, "read_batch_size", lambda *_: 2)
     return made
 
