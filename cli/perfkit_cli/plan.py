@@ -11,6 +11,7 @@ from perfkit.measure.rank.limits import MARGIN
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.option_values import parse_memory_option, parse_share_option, require_one_of
+from perfkit_cli.options.phase_options import add_phase_options
 from perfkit_cli.options.rental_options import add_rental_options
 from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _OF_A_SEARCH = ("margin", "cap")
 _OF_LINKS = ("network", "gpus_per_node")
 _OF_A_GPU = (*_OF_LINKS, "counts", "price", "prices", "tokens")
+_OF_PHASES = ("eval_batch_size", "eval_batches", "disk")
 _OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths")
 _GPU_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 
@@ -39,6 +41,7 @@ _OF_A_PLAN = (
     "gpu",
     *_OF_A_GPU,
     "seq_lengths",
+    *_OF_PHASES,
     "out",
     "no_report",
     "max",
@@ -62,6 +65,7 @@ Examples:
   perfkit plan -w hf:LlamaConfig --technique ckpt --max batch_size --gpu h100-80g             or --max seq_len
   perfkit plan -w gpt:size=large --gpu rtx-4090 --search
   perfkit plan -w gpt:size=medium -t amp+ckpt:fit=20GiB --gpu rtx-4090       the least recomputation that fits
+  perfkit plan gpt2 --gpu l40s -t amp --eval-batch-size 32 --eval-batches 100 --disk 2GB       evaluation, checkpoints
   perfkit plan --into runs/gpt                    predicted vs. measured, for all variants of the suite
   perfkit plan --into runs/gpt --world-size 8,64,4096             predicted scaling of the suite
 \b
@@ -91,6 +95,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     "are unknown.",
 )
 @click.option("--gpus-per-node", default=8, show_default=True, metavar="N", type=COUNT, help="GPUs per node.")
+@add_phase_options
 @click.option("--memory", metavar="SHARE|SIZE", help="Memory limit per rank: a share or a size, such as 0.9 or 64GiB.")
 @click.option(
     "--max",
@@ -223,6 +228,7 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
     options = ctx.params
     refuse_given(ctx, ("out", "no_report"), "--search writes no report")
     refuse_given(ctx, _OF_OFFERS, "--search is for one GPU and one length")
+    refuse_given(ctx, _OF_PHASES, "--search plans training steps")
     refuse_given(ctx, ("technique", "max"), "--search chooses the techniques")
     if len(options["world_sizes"]) > 1:
         raise UsageError("--search takes one --world-size")

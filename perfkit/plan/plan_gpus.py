@@ -14,6 +14,7 @@ from perfkit.plan.rental.gpu_names import resolve_gpus
 from perfkit.plan.rental.prices import Prices, load_prices
 from perfkit.plan.target.target import Target, make_gpu_target, parse_target
 from perfkit.plan.variants.mixed_lengths import mix_lengths
+from perfkit.plan.variants.phases import Evaluation
 from perfkit.store.request import BenchRequest
 
 _NO_LENGTHS: Mapping[int, float] = {}
@@ -30,6 +31,8 @@ class GpuQuestion(NamedTuple):
         memory: the memory limit of a rank, as written.
         ranks_per_node: directly linked GPUs.
         network_bytes_per_s: bandwidth of a GPU to other nodes; None if unknown.
+        disk_bytes_per_s: at which a rank writes a checkpoint; None if unknown.
+        evaluation: the evaluation steps between training steps; None if none are asked for.
     """
 
     gpus: tuple[CatalogEntry, ...] = ()
@@ -39,6 +42,8 @@ class GpuQuestion(NamedTuple):
     memory: str | None = None
     ranks_per_node: int = 8
     network_bytes_per_s: float | None = None
+    disk_bytes_per_s: float | None = None
+    evaluation: Evaluation | None = None
 
     @property
     def compares(self) -> bool:
@@ -69,11 +74,15 @@ def plan_gpus(
     Raises:
         UsageError: GPUs that are compared at a fixed global batch, or with ranks and numbers of GPUs.
     """
-    shared = make_shared_planner()
+    shared = make_shared_planner(question.evaluation)
     plan = mix_lengths(lengths, shared) if lengths else shared
 
     def connect(target: Target) -> Target:
-        return target._replace(ranks_per_node=question.ranks_per_node, network_bytes_per_s=question.network_bytes_per_s)
+        return target._replace(
+            ranks_per_node=question.ranks_per_node,
+            network_bytes_per_s=question.network_bytes_per_s,
+            disk_bytes_per_s=question.disk_bytes_per_s,
+        )
 
     if question.compares:
         if question.counts and request.sizes:

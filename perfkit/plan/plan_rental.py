@@ -17,6 +17,7 @@ from perfkit.plan.rental.gpu_counts import search_counts
 from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, find_answer, sort_offers
 from perfkit.plan.rental.prices import Prices
 from perfkit.plan.target.target import Target
+from perfkit.plan.variants.phases import Evaluation
 from perfkit.plan.variants.plan import PlanRun, plan_variant, schedule_run, share_rehearsals
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.base.rank_sharing import explain_lacking_ranks
@@ -32,9 +33,9 @@ class RentalRequest(NamedTuple):
     run_units: float | None = None
 
 
-def make_shared_planner() -> PlanRun:
+def make_shared_planner(evaluation: Evaluation | None = None) -> PlanRun:
     """A planner that rehearses each run once for all GPUs on which it makes the same tensors."""
-    return partial(plan_variant, rehearse=share_rehearsals())
+    return partial(plan_variant, rehearse=share_rehearsals(), evaluation=evaluation)
 
 
 def plan_rental(

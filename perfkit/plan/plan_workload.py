@@ -33,6 +33,9 @@ def plan_workload(
     memory: str | float | None = None,
     network: str | float | None = None,
     gpus_per_node: int = 8,
+    disk: str | float | None = None,
+    eval_batch_size: int | None = None,
+    eval_batches: int | None = None,
     world_size: int | Sequence[int] = (),
     scaling: Scaling = "weak",
     batch_size: int | None = None,
@@ -55,6 +58,9 @@ def plan_workload(
         memory: the memory limit of a rank: a share of the device (0.9) or an amount (`64GiB`).
         network: inter-node bandwidth per GPU, such as `50GB`, or in bytes per second.
         gpus_per_node: directly linked GPUs per node.
+        disk: speed at which a rank writes a checkpoint, such as `2GB`, or in bytes per second.
+        eval_batch_size: also plan an evaluation step of so many samples per rank.
+        eval_batches: number of evaluation batches whose logits the loop keeps.
         world_size: number of ranks, or several numbers.
         scaling: `weak` keeps the batch of each rank, `strong` that of all ranks together.
         batch_size, seq_len: in place of the workload's own.
@@ -73,6 +79,8 @@ def plan_workload(
         raise UsageError(f"{', '.join(named)}: of GPU plans only; name a GPU with gpu")
     if seq_lengths is not None and seq_len is not None:
         raise UsageError("seq_lengths states the lengths; omit seq_len", id="usage.conflict")
+    if eval_batches is not None and eval_batch_size is None:
+        raise UsageError("eval_batches is of an evaluation; give eval_batch_size", id="usage.missing_option")
     silence_kineto()
 
     from perfkit.core.parse_units import parse_amount
@@ -82,6 +90,7 @@ def plan_workload(
     from perfkit.plan.rental.gpu_counts import parse_counts
     from perfkit.plan.rental.run_length import parse_run_units
     from perfkit.plan.variants.mixed_lengths import check_lengths, parse_lengths, require_lengths
+    from perfkit.plan.variants.phases import Evaluation
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.techniques.compose import compose_techniques
     from perfkit.techniques.expand_all import expand_variants
@@ -93,6 +102,8 @@ def plan_workload(
         memory=None if memory is None else str(memory),
         ranks_per_node=gpus_per_node,
         network_bytes_per_s=parse_amount(network, "bytes") if isinstance(network, str) else network,
+        disk_bytes_per_s=parse_amount(disk, "bytes") if isinstance(disk, str) else disk,
+        evaluation=None if eval_batch_size is None else Evaluation(eval_batch_size, eval_batches),
     )
     given = (price,) if isinstance(price, str) else tuple(price)
     question = resolve_question(question, gpu, None if prices is None else Path(prices), given)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perfkit.core.errors import UsageError
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.command_line import get_command_line
 
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
 def plan_options(ctx: click.Context, options: dict[str, Any], console: "Console") -> "Plan":
     """The plan that options ask for."""
     from perfkit.plan.plan_gpus import GpuQuestion, plan_gpus, resolve_question
+    from perfkit.plan.variants.phases import Evaluation
 
+    if options["eval_batches"] is not None and options["eval_batch_size"] is None:
+        raise UsageError("--eval-batches needs --eval-batch-size", id="usage.missing_option")
+    size = options["eval_batch_size"]
     asked = GpuQuestion(
-        counts=options["counts"], run_units=options["tokens"], memory=options["memory"], **select_links(options)
+        counts=options["counts"],
+        run_units=options["tokens"],
+        memory=options["memory"],
+        evaluation=None if size is None else Evaluation(size, options["eval_batches"]),
+        **select_links(options),
     )
     question = resolve_question(asked, options["gpu"], options["prices"], options["price"])
     request, lengths = _build_request(ctx, options)
@@ -53,7 +62,11 @@ def resolve_target(options: Mapping[str, Any]) -> "Target":
 
 
 def select_links(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"ranks_per_node": options["gpus_per_node"], "network_bytes_per_s": options["network"]}
+    return {
+        "ranks_per_node": options["gpus_per_node"],
+        "network_bytes_per_s": options["network"],
+        "disk_bytes_per_s": options["disk"],
+    }
 
 
 def build_plan_request(options: Mapping[str, Any], world_sizes: Sequence[int]) -> "BenchRequest":

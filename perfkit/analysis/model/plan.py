@@ -77,6 +77,25 @@ class StepTime(Struct):
     threads: int | None = None
 
 
+class PlannedPhase(Struct):
+    """Memory and time of something that a rank does beside training steps: an evaluation step, saving a checkpoint.
+
+    `phase` is `evaluation`, `evaluation_kept` (with the logits of all batches kept), `checkpoint_full` or
+    `checkpoint_sharded`. `needed` are the bytes on the rank's device, with memory outside the allocator; `host_bytes`
+    those in a GPU's main memory beside, 0 on a CPU, where they are among `needed`. `seconds` are of one step, or of one
+    checkpoint. `cause` is the reason for the peak. None is unknown: `reason`, for the time `time_reason`.
+    """
+
+    phase: str
+    needed: Interval | None = None
+    fit: Fit = "unknown"
+    host_bytes: int = 0
+    seconds: Interval | None = None
+    cause: str = ""
+    reason: str = ""
+    time_reason: str = ""
+
+
 class PlannedVariant(Struct):
     """A variant on a number of equal ranks. None is unknown: `reason` says why for the memory.
 
@@ -91,7 +110,7 @@ class PlannedVariant(Struct):
     unknown. `blocks` is the number of repeated blocks that the workload names, for `ckpt`. `batches_bytes` are the
     bytes of the batches that a bench makes before its first step and keeps in main memory. `units_per_step` are the
     tokens or samples (`unit`) of a step on all ranks. `matrix_flops` are the FLOPs of matrix products in a rank's
-    forward and backward, with recomputation.
+    forward and backward, with recomputation. `phases` are what a rank does beside training steps.
     """
 
     name: str
@@ -119,6 +138,7 @@ class PlannedVariant(Struct):
     unit: str = ""
     units_per_step: float = 0.0
     matrix_flops: float | None = None
+    phases: tuple[PlannedPhase, ...] = ()
 
     @property
     def outside_allocator_bytes(self) -> Interval:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from perfkit.plan.rehearsal.compiled_code import compile_without_kernels
 from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
+from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation, rehearse_evaluation
 from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import (
     convert_fakes,
@@ -45,6 +47,7 @@ from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
+from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
@@ -56,7 +59,7 @@ from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.parallel.pipeline_schedules import BUBBLE
 from perfkit.trace.model import COMPILED_GRAPH
-from perfkit.workloads.workload import cast_model, list_blocks, make_model
+from perfkit.workloads.workload import Batch, cast_model, list_blocks, make_model
 from perfkit.workloads.workload_table import check_microbatches, load_workload
 
 SOURCE = "every storage of one step on fake tensors, after one that creates the optimizer state"
@@ -93,6 +96,9 @@ class RehearsedStep(NamedTuple):
         bubble_share: theoretical idle share of a pipeline's forward and backward.
         unit: unit of throughput, `tokens` or `samples`.
         units: units of a step on all ranks.
+        held_bytes: of the blocks that are held between steps.
+        saved: what a checkpoint saves.
+        evaluation: the evaluation step after it; None if none was asked for.
     """
 
     allocations: Allocations
@@ -117,10 +123,15 @@ class RehearsedStep(NamedTuple):
     bubble_share: float | Unknown = 0.0
     unit: str = ""
     units: int = 0
+    held_bytes: int = 0
+    saved: SavedState = SavedState()
+    evaluation: RehearsedEvaluation | Unknown | None = None
 
 
-def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedStep:
+def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_size: int | None = None) -> RehearsedStep:
     """Rehearse a step of the first rank of a run, on a CPU or as on a cataloged GPU.
+
+    With `eval_batch_size`, an evaluation step of so many samples follows.
 
     Raises:
         UnavailableError: a technique cannot act here or be planned, or the step cannot be done without values; with the
@@ -186,7 +197,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         step(0)
         collect_garbage()
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
-        before = _list_changes(memory.recorded, data)
+        before = list_changes(memory.recorded, data.addresses())
         is_graphed = gpu is not None and any(technique.records_graphs() for technique in techniques)
         graphed_before = _find_graphed(memory.recorded, data) if is_graphed else frozenset()
         memory.begin()
@@ -194,12 +205,14 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         known = [*list_known_blocks(state)]
         known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
         owned = find_owners(trained)
-        ops = StepOps(
+        make_ops = partial(
+            StepOps,
             None if gpu is None else read_fp32_settings(acts_on),  # as the program and its techniques have set it
             turns_images=gpu is not None and gpu.vendor == "NVIDIA",
             on_cpu=gpu is None,
             replays=is_graphed,
         )
+        ops = make_ops()
         host.told = ops.record_copy
         with (
             mark_modules(trained),
@@ -209,6 +222,12 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         ):
             step(1)
         recorded = memory.recorded
+        saved = measure_saved_state(trained, parameters, trainable)
+        label = None
+        if eval_batch_size is not None:
+            eval_ops = make_ops()
+            host.told = eval_ops.record_copy
+            label = rehearse_evaluation(state, spec, eval_batch_size, memory, eval_ops, _copy_batch)
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
     allocations = label_recording(recorded, device, known, owned, gradients, source=SOURCE)
     scratch = alone.most if isinstance(alone, CudaScratch) else {}
@@ -220,7 +239,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         groups=groups.ranks,
         setup=tuple(setup),
         before=before,
-        step=_list_changes(recorded, data),
+        step=list_changes(recorded, data.addresses()),
         graphed=(graphed_before, _find_graphed(recorded, data) if is_graphed else frozenset()),
         scratch=scratch,
         parameters=parameters,
@@ -235,6 +254,9 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None) -> RehearsedSt
         bubble_share=_get_bubble_share(state),
         unit=workload.unit,
         units=workload.units_per_batch * spec.accumulation * spec.launch.world_size,
+        held_bytes=sum(block.size_bytes for block in known),
+        saved=saved,
+        evaluation=label() if callable(label) else label,
     )
 
 
@@ -246,12 +268,15 @@ def _get_bubble_share(state: TrainState) -> float | Unknown:
 
 def _copy_microbatches(parts: Microbatches) -> Microbatches:
     """Copy microbatches to a device as the step reaches them."""
-    return Microbatches(len(parts), lambda: ({name: tensor.clone() for name, tensor in part.items()} for part in parts))
+    return Microbatches(len(parts), lambda: map(_copy_batch, parts))
 
 
-def _list_changes(recorded: RecordedEvents, data: Batches) -> tuple[Change, ...]:
-    """Allocations and frees, without the batches on the host."""
-    host = data.addresses()
+def _copy_batch(batch: Batch) -> Batch:
+    return {name: tensor.clone() for name, tensor in batch.items()}
+
+
+def list_changes(recorded: RecordedEvents, host: frozenset[int]) -> tuple[Change, ...]:
+    """Allocations and frees, without the batches at these addresses of the host."""
     return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)
 
 

@@ -34,6 +34,7 @@ class Target(NamedTuple):
         limit_bytes: memory limit of a rank; None for a CPU without a given limit.
         ranks_per_node: directly linked GPUs.
         network_bytes_per_s: bandwidth of a GPU to other nodes, in one direction; None if unknown.
+        disk_bytes_per_s: at which a rank writes a checkpoint; None if unknown.
         expandable_segments: True if the environment (of a recorded run, its own) enables them in torch's allocator.
         other_settings: other allocator settings of the environment.
     """
@@ -45,6 +46,7 @@ class Target(NamedTuple):
     limit_bytes: int | None = None
     ranks_per_node: int = 8
     network_bytes_per_s: float | None = None
+    disk_bytes_per_s: float | None = None
     expandable_segments: bool = False
     other_settings: tuple[str, ...] = ()
 

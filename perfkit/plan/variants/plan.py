@@ -35,11 +35,12 @@ from perfkit.plan.rehearsal.step_ops import StepOp
 from perfkit.plan.target.target import CPU, Target
 from perfkit.plan.timing.variant_time import add_time
 from perfkit.plan.variants.closed_forms import compute_closed_forms
+from perfkit.plan.variants.phases import Evaluation, plan_phases
 from perfkit.plan.variants.verdict import judge_fit
 from perfkit.store.request import BenchRequest
 
 PlanOne = Callable[[Techniques], PlannedVariant]  # plans one combination of techniques
-Rehearse = Callable[[RunSpec, CatalogEntry | None], RehearsedStep]
+Rehearse = Callable[[RunSpec, CatalogEntry | None, int | None], RehearsedStep]  # with the evaluation's batch size
 PlanRun = Callable[[ScheduledRun, Target], PlannedVariant]
 
 _NO_REFUSALS: Mapping[str, str] = {}
@@ -90,11 +91,11 @@ def share_rehearsals() -> Rehearse:
     """A rehearsal that is done once for all GPUs on which a step makes the same tensors."""
     done: dict[Hashable, RehearsedStep | UnavailableError] = {}
 
-    def rehearse(spec: RunSpec, gpu: CatalogEntry | None) -> RehearsedStep:
-        key = (msgspec.json.encode(spec), None if gpu is None else get_dispatch_key(gpu))
+    def rehearse(spec: RunSpec, gpu: CatalogEntry | None, eval_batch_size: int | None = None) -> RehearsedStep:
+        key = (msgspec.json.encode(spec), None if gpu is None else get_dispatch_key(gpu), eval_batch_size)
         if key not in done:
             try:
-                done[key] = rehearse_step(spec, gpu)
+                done[key] = rehearse_step(spec, gpu, eval_batch_size)
             except UnavailableError as error:
                 done[key] = error
         rehearsed = done[key]
@@ -105,14 +106,21 @@ def share_rehearsals() -> Rehearse:
     return rehearse
 
 
-def plan_variant(run: ScheduledRun, target: Target = CPU, rehearse: Rehearse | None = None) -> PlannedVariant:
-    """Plan one variant of a bench on a device; with the reason if it cannot be planned."""
+def plan_variant(
+    run: ScheduledRun,
+    target: Target = CPU,
+    rehearse: Rehearse | None = None,
+    evaluation: Evaluation | None = None,
+) -> PlannedVariant:
+    """Plan one variant of a bench on a device, with an evaluation step if asked for; with the reason if it cannot be
+    planned."""
     variant = partial(PlannedVariant, name=run.spec.variant, world_size=run.spec.launch.world_size)
     if run.skip:
         return variant(reason=run.skip)
     try:
         with hide_library_remarks():
-            rehearsed = (rehearse or rehearse_step)(run.spec, target.entry)
+            size = None if evaluation is None else evaluation.batch_size
+            rehearsed = (rehearse or rehearse_step)(run.spec, target.entry, size)
     except UnavailableError as error:
         return variant(reason=str(error))
     memory = build_memory_account(rehearsed.allocations)
@@ -138,7 +146,10 @@ def plan_variant(run: ScheduledRun, target: Target = CPU, rehearse: Rehearse | N
         threads_of_cpu = threads if is_cpu(target.kind) else None
         step = replace(planned.step_s, threads=threads_of_cpu)
         planned = replace(planned, step_s=step)
-    return planned if memory is None else judge_fit(_add_memory(planned, rehearsed, memory, target), target)
+    if memory is None:
+        return planned
+    planned = judge_fit(_add_memory(planned, rehearsed, memory, target), target)
+    return replace(planned, phases=tuple(plan_phases(rehearsed, planned, target, threads, evaluation)))
 
 
 def _count_matrix_flops(rehearsed: RehearsedStep) -> float:

@@ -5,7 +5,7 @@ from operator import attrgetter
 from types import GenericAlias
 from typing import Any
 
-from perfkit.analysis.model.plan import Plan, PlannedVariant
+from perfkit.analysis.model.plan import Plan, PlannedPhase, PlannedVariant
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.tables import RawTable, build_owned_data
 
@@ -44,6 +44,18 @@ _OFFERS = {
     "cost": float,
 }
 _LARGEST = {"variant": str, "parameter": str, "size": int, "limit_bytes": int, "margin": float, "most": int}
+# (type, attribute path) by column, as of `_VARIANTS`.
+_PHASES: Mapping[str, tuple[type | GenericAlias, str]] = {
+    "phase": (str, "phase"),
+    "needed_bytes": (float, "needed.value"),
+    "needed_low_bytes": (float, "needed.low"),
+    "needed_high_bytes": (float, "needed.high"),
+    "fit": (str, "fit"),
+    "host_bytes": (int, "host_bytes"),
+    "seconds": (float, "seconds.value"),
+    "cause": (str, "cause"),
+    "reason": (str, "reason"),
+}
 _TIME = {"variant": str, "part": str, "seconds": float}
 
 
@@ -61,6 +73,11 @@ def build_data(plan: Plan) -> tuple[RawTable, ...]:
         RawTable(
             "largest", _LARGEST, lambda: [{name: getattr(each, name) for name in _LARGEST} for each in plan.largest]
         ),
+        RawTable(
+            "phases",
+            {"variant": str, **{name: kind for name, (kind, _) in _PHASES.items()}},
+            lambda: list_rows(_list_phases),
+        ),
         RawTable("time", _TIME, lambda: list_rows(_list_time)),
         build_owned_data(
             "ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops
@@ -72,7 +89,12 @@ def _build_variant_row(variant: PlannedVariant) -> dict[str, Any]:
     return {name: _get_path(variant, path) for name, (_, path) in _VARIANTS.items()}
 
 
-def _get_path(variant: PlannedVariant, path: str) -> Any:
+def _list_phases(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+    for phase in variant.phases:
+        yield {name: _get_path(phase, path) for name, (_, path) in _PHASES.items()}
+
+
+def _get_path(variant: PlannedVariant | PlannedPhase, path: str) -> Any:
     first, _, remainder = path.partition(".")
     parent = getattr(variant, first)
     return parent if parent is None or not remainder else attrgetter(remainder)(parent)

@@ -18,7 +18,7 @@ REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=((),), device
 def test_a_step_is_gone_through_as_on_the_device_that_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[CatalogEntry | None] = []
 
-    def rehearsed(spec: RunSpec, gpu: CatalogEntry | None) -> None:
+    def rehearsed(spec: RunSpec, gpu: CatalogEntry | None, _eval_batch_size: int | None) -> None:
         asked.append(gpu)
         raise UnavailableError("not gone through")
 

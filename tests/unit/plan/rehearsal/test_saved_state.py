@@ -1,0 +1,28 @@
+"""What a checkpoint saves: of a split state a rank's part and all of it, of another the same."""
+
+import pytest
+
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
+from perfkit.plan.rehearsal.rehearsal import rehearse_step
+from perfkit.plan.rehearsal.saved_state import SavedState
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})
+
+
+def saved(techniques: str, ranks: int) -> SavedState:
+    (variant,) = parse_variants(techniques)
+    return rehearse_step(RunSpec(workload=GPT, techniques=variant, launch=LaunchSpec(world_size=ranks))).saved
+
+
+@pytest.mark.parametrize(
+    ("techniques", "ranks", "share"), [("baseline", 1, 1.0), ("zero3", 4, 1 / 4), ("zero1", 2, (1 + 2 / 2) / 3)]
+)
+def test_all_of_it_is_the_same_however_it_is_split(techniques: str, ranks: int, share: float) -> None:
+    whole, split = saved("baseline", 1), saved(techniques, ranks)
+    assert not whole.is_split
+    assert split.whole == pytest.approx(whole.whole, rel=1e-3)
+    assert split.own / split.whole == pytest.approx(share, rel=1e-3)  # parameters, and twice their bytes of AdamW's
+    assert split.is_split == (share < 1)
+    assert split.largest == whole.largest
