@@ -18,6 +18,7 @@ from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 
 if TYPE_CHECKING:
+    from rich.console import Console
 
     from perfkit.analysis.model.plan import Plan
 
