@@ -152,6 +152,10 @@ class FakeMemory:
             for argument in (*given, *made) if mutable else made:
                 self._values[argument.address] = _WRITTEN[name]
 
+    def record_storage(self, storage: torch.UntypedStorage) -> None:
+        """Record a storage that no op on fake tensors made, until it is freed."""
+        self._start_storage(storage, "")
+
     def _record_use(self, used: FakeArgument) -> None:
         self.recorded.uses.append(TensorUse(self._now, used.address, used.tensor._cdata, used.shape, used.dtype))
 

@@ -48,6 +48,7 @@ from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
 from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
+from perfkit.plan.rehearsal.random_states import record_random_states
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
@@ -166,6 +167,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         if compiled:
             stack.enter_context(compile_without_kernels(as_gpu=gpu is not None))
         stack.enter_context(memory.record_allocations(alone, groups.record_call))
+        if gpu is None:  # a GPU's memory holds no state of the host's generator
+            stack.enter_context(record_random_states(memory))
         stack.enter_context(add_gradients_in_place())
         stack.enter_context(fuse_updates(memory, eagerly_as_told=gpu is None))
         model = places.model = cast_model(strip_tensor_data(make_model(workload), mode), dtype)
