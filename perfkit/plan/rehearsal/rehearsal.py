@@ -30,6 +30,7 @@ from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
 from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation, rehearse_evaluation
+from perfkit.plan.rehearsal.fake_deepspeed import patch_deepspeed, uses_deepspeed
 from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import (
     convert_fakes,
@@ -48,6 +49,7 @@ from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
 from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
+from perfkit.plan.rehearsal.optimizer_parameters import list_optimizer_parameters
 from perfkit.plan.rehearsal.random_states import record_random_states
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
@@ -163,6 +165,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         tensors = convert_fakes(), copy_fakes(), subclass_fakes(), patch_linear()
         for context in (*stores, register_fake_ops(alone), mode, *tensors, forget_tables()):
             stack.enter_context(context)
+        if uses_deepspeed(techniques):
+            stack.enter_context(patch_deepspeed())
         compiled = any(technique.compiles() for technique in techniques)
         if compiled:
             stack.enter_context(compile_without_kernels(as_gpu=gpu is not None))
@@ -206,6 +210,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         memory.begin()
         trained = get_trained_models(state)
         known = [*list_known_blocks(state)]
+        known += list_optimizer_parameters(trained.optimizers, known)
         known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
         owned = find_owners(trained)
         make_ops = partial(

@@ -23,10 +23,10 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
 from perfkit.techniques.base.state import Closure, TrainState
 from perfkit.techniques.base.table import TECHNIQUES
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport
+from perfkit.techniques.base.technique import Package, PlanSupport
 
 Engine = Literal["torch", "deepspeed"]
-NOT_PLANNED = PlanSupport(PlanMode.NOT, "DeepSpeed exchanges tensors during setup, and a plan's tensors have no data")
+PLANNED = PlanSupport(reason="DeepSpeed's own code; on a GPU its second stream may hold freed buffers longer")
 SHARDED_GRADIENTS = "deepspeed_gradient_bytes"
 UNLIMITED = dict.fromkeys(LIVE_CATEGORIES, math.inf)  # DeepSpeed keeps flat copies of all that it trains
 _PADDING = 0.01  # flat tensors are padded until they divide
@@ -139,7 +139,8 @@ def _prepare_deepspeed(state: TrainState) -> None:
     from deepspeed import comm
     from deepspeed.accelerator import get_accelerator
 
-    builder = get_accelerator().create_op_builder("ShareMemCommBuilder") if is_cpu(state.device) else None
+    compiles = is_cpu(state.device) and state.planned_for is None
+    builder = get_accelerator().create_op_builder("ShareMemCommBuilder") if compiles else None
     if builder is not None:
         from torch.utils.cpp_extension import is_ninja_available
 

@@ -14,7 +14,7 @@ from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.parallel.ddp import list_sparse_parameters, make_averaging_claim, wrap_in_ddp
 from perfkit.techniques.parallel.deepspeed_zero import (
-    NOT_PLANNED,
+    PLANNED,
     UNLIMITED,
     Engine,
     get_package,
@@ -73,7 +73,7 @@ class Zero1(Technique):
         return get_package(self.engine)
 
     def plannable(self) -> PlanSupport:
-        return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
+        return PLANNED if self.engine == "deepspeed" else super().plannable()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.engine == "deepspeed":

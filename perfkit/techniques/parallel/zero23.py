@@ -24,7 +24,7 @@ from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.parallel.deepspeed_zero import (
-    NOT_PLANNED,
+    PLANNED,
     UNLIMITED,
     Engine,
     get_package,
@@ -265,7 +265,7 @@ class _Zero(FullyShard):
         return super().unavailable(device)
 
     def plannable(self) -> PlanSupport:
-        return NOT_PLANNED if self.engine == "deepspeed" else super().plannable()
+        return PLANNED if self.engine == "deepspeed" else super().plannable()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.engine == "deepspeed":
