@@ -44,9 +44,10 @@ def test_without_the_package_it_says_what_to_install(variant):
 
 
 @pytest.mark.parametrize("variant", STAGES)
-def test_it_is_not_planned(variant):
-    assert technique_of(variant).plannable().how == PlanMode.NOT
-    assert technique_of(variant.split(":")[0]).plannable().how == PlanMode.APPLIED
+def test_it_is_planned_with_a_remark(variant):
+    planned = technique_of(variant).plannable()
+    assert planned.how == PlanMode.APPLIED
+    assert planned.reason
 
 
 def test_fsdp2s_offload_is_not_deepspeeds():
