@@ -48,9 +48,9 @@ from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
-from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
 from perfkit.plan.rehearsal.optimizer_parameters import list_optimizer_parameters
 from perfkit.plan.rehearsal.random_states import record_random_states
+from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
