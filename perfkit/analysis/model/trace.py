@@ -6,6 +6,7 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 
 from statistics import median
 
+from perfkit.analysis.model.counters import CounterRow
 from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.fleet import GradientReductions, ParameterGathers, StageActions
 from perfkit.analysis.model.launches import (
@@ -246,6 +247,7 @@ class RankTrace(Struct):
         queue_series: the queue length of all streams together over time; None where launches are not known.
         timed_ratio: a timed step over a traced one, where steps were timed too: all seconds here but those of
             `timelines` and `stage_actions` are then of a timed step, the same part of it as of the traced one.
+        counters: what was sampled of the device meanwhile, such as its utilization; empty for most traces.
         level_points: with counters, counted kernels by their traffic at each memory level (`l1`, `l2`, `memory`): equal
             FLOP/s at several intensities.
     """
@@ -287,6 +289,7 @@ class RankTrace(Struct):
     unrecorded_steps: tuple[int, ...] = ()
     marked_step_s: float | None = None
     level_points: tuple[OpRow, ...] = ()
+    counters: tuple[CounterRow, ...] = ()
     ceilings: DeviceCeilings | None = None
     missing_device_reason: str = ""
     unknown_work_reason: str = ""

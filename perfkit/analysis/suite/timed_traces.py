@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from perfkit.analysis.model.counters import CounterRow
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.fleet import StageActions
 from perfkit.analysis.model.memory_model import MemoryAccount
@@ -27,7 +28,16 @@ Scaled = TypeVar("Scaled", bound=Struct)
 
 # What is of the recording or of the device, not of a step: thresholds, offsets, places in the trace, and notes, whose
 # figures are those of their sentences.
-_KEPT_TYPES = (Note, StepTimeline, StageActions, MemoryAccount, DeviceCeilings, DeviceClockSkew, TraceFileInfo)
+_KEPT_TYPES = (
+    Note,
+    CounterRow,
+    StepTimeline,
+    StageActions,
+    MemoryAccount,
+    DeviceCeilings,
+    DeviceClockSkew,
+    TraceFileInfo,
+)
 _KEPT_FIELDS = {"short_below_s", "clock_offset_s", "start_s", "begin_s", "longest_start_s"}
 _SECONDS_BY_KEY = {"by_finding", "together_path", "critical_path", "step_path", "figures"}
 

@@ -11,6 +11,7 @@ from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
+from perfkit.analysis.trace.counter_rows import build_counter_rows
 from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.device_rows import build_device_rows
 from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
@@ -244,6 +245,7 @@ def analyze_with_details(
         device_load=_measure_load(engine),
         queues=() if engine.waiting is None else measure_stream_queues(ops, spans, engine.waiting),
         queue_series=None if engine.waiting is None else build_queue_series(ops, spans, engine.waiting),
+        counters=build_counter_rows(trace, spans),
         level_points=() if counted is None else build_level_points(engine.by_kernel, counted, roofs, step_s),
         notes=(*collect_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )

@@ -10,6 +10,7 @@ from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import trace_columns, trace_sentences
 from perfkit_reports.subjects.trace.queue_length import build_queue_blocks
 from perfkit_reports.subjects.trace.ranks import build_rank_tables
+from perfkit_reports.subjects.trace.sampled_counters import build_counter_blocks
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
@@ -19,7 +20,7 @@ _HOST_CALLS = "Synchronizing CPU calls"
 def build_launches_section(analysis: TraceAnalysis) -> Section | None:
     """Launches, synchronizing CPU calls and streams."""
     traces = list_detailed_traces(analysis)
-    if not any(trace.launches or trace.streams for trace in traces):
+    if not any(trace.launches or trace.streams or trace.counters for trace in traces):
         return None
     return Section(
         "launches", "Launches and streams", build_trace_blocks("launches", traces, _build_launches), nav="Launches"
@@ -39,6 +40,7 @@ def _build_launches(trace: RankTrace, end: str) -> Sequence[Block]:
         *make_table(f"host_calls{end}", _HOST_CALLS, trace_columns.HOST_CALLS, trace.host_calls, "call"),
         *make_table(f"streams{end}", title, of, trace.streams, "stream"),
         *build_queue_blocks(trace, end),
+        *build_counter_blocks(trace, end),
     )
 
 
