@@ -189,7 +189,8 @@ def _get_step_s(subject: AdviceSubject, plan: PlanOne | None) -> float | None:
 def _make_judge(goal: Goal, limit: float | None, before: VariantEstimate, step_s: float | None) -> Judge:
     held = 0.0 if before.needed is None else before.needed.value
     of = {"memory": held, "batch": before.largest_batch or 0.0}.get(goal, step_s or 0.0)
-    return Judge(goal, limit, Worth(_NOTABLE * held, _NOTABLE * of))
+    lacking = held if limit is None else min(held, limit)  # a step may need a hundred times what there is
+    return Judge(goal, limit, Worth(_NOTABLE * lacking, _NOTABLE * of))
 
 
 def _make_option(

@@ -27,7 +27,7 @@ from perfkit.techniques.base.own_step import run_trial_step
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
-from perfkit.techniques.base.trial import discard_saved_tensors, draw_trial_microbatch
+from perfkit.techniques.base.trial import autocast_to_step, discard_saved_tensors, draw_trial_microbatch
 from perfkit.workloads.model_loss import call_loss
 
 _BACKENDS = {
@@ -222,19 +222,12 @@ def _run_forward(state: TrainState, keeping: AbstractContextManager[object] | No
 
     Nothing is kept for backward: the unmodified model's activations may not fit. `keeping` is another way to that.
     """
-    with draw_trial_microbatch(state) as batch, _autocast_to_step(state):
+    with draw_trial_microbatch(state) as batch, autocast_to_step(state):
         if state.workload.step is not None:
             run_trial_step(state, batch)
             return
         with keeping or discard_saved_tensors(), state.enter_forward_contexts():
             call_loss(state.workload, state.model, batch)
-
-
-def _autocast_to_step(state: TrainState) -> AbstractContextManager[object]:
-    """Autocast to the dtype of the step where sharding, which casts parameters, is still to be applied."""
-    if state.step_dtype in ("", state.compute_dtype) or state.step_dtype not in _DTYPES:
-        return nullcontext()
-    return torch.autocast(state.device.type, dtype=_DTYPES[state.step_dtype])
 
 
 def _probe_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str | None:

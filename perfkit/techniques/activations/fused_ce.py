@@ -15,7 +15,7 @@ from perfkit.techniques.activations.liger_stand_in import lose_as_liger
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
-from perfkit.techniques.base.trial import draw_trial_microbatch
+from perfkit.techniques.base.trial import autocast_to_step, draw_trial_microbatch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 
 _WHOLE = "aten::cross_entropy_loss"
@@ -141,7 +141,12 @@ def _measure_tokens_and_width(linear_loss: WithLinearLoss, state: TrainState) ->
         shapes.append(features.shape)
         return features.sum()
 
-    with draw_trial_microbatch(state) as batch, torch.no_grad(), state.enter_forward_contexts():
+    with (
+        draw_trial_microbatch(state) as batch,
+        torch.no_grad(),
+        autocast_to_step(state),
+        state.enter_forward_contexts(),
+    ):
         linear_loss(state.model, batch, seen)
     ((tokens, width),) = shapes
     return tokens, width

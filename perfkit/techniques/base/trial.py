@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -107,3 +107,13 @@ def _refuse_unpack(_packed: None) -> torch.Tensor:
 def _move_batch(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
     cast = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
     return {name: tensor.to(device) for name, tensor in cast.items()}
+
+
+_STEP_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def autocast_to_step(state: TrainState) -> AbstractContextManager[object]:
+    """Autocast a trial to the dtype of the step where sharding, which casts parameters, is still to be applied."""
+    if state.step_dtype in ("", state.compute_dtype) or state.step_dtype not in _STEP_DTYPES:
+        return nullcontext()
+    return torch.autocast(state.device.type, dtype=_STEP_DTYPES[state.step_dtype])

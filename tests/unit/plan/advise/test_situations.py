@@ -105,3 +105,22 @@ def test_convolutions_on_a_cpu_come_before_an_update_that_takes_a_twentieth(ask:
     share = advice.options[1].saving_share
     assert share is not None
     assert 0 < share < 100e-3 / (50 * 38e-3 + 100e-3)  # the update's
+
+
+def test_all_that_saves_memory_is_joined_where_a_step_needs_far_more(ask: Callable[..., Advice]) -> None:
+    """The first saves a hundred times the memory that there is, and the others little beside it."""
+    work = issue(100, 1e-3)
+    steps = {
+        "": (work * 3, 9000.0),
+        "bf16": (work, 130.0),
+        "ckpt": (work * 4, 8990.0),
+        "fused_ce": (work * 3, 8992.0),
+        "bf16+ckpt": (work * 2, 100.0),
+        "ckpt+fused_ce": (work * 4, 8982.0),
+        "bf16+fused_ce": (work + issue(9, 1e-3), 122.0),
+        "bf16+ckpt+fused_ce": (work * 2 + issue(9, 1e-3), 92.0),
+    }
+    advice = ask(steps, GPU, host_s=10e-6, limit=90.0)
+    assert advice.options[0].name == "bf16"
+    assert advice.best is not None
+    assert set(advice.best.name.split("+")) == {"bf16", "ckpt", "fused_ce"}

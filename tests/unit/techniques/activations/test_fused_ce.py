@@ -91,7 +91,13 @@ def test_where_it_cannot_act_it_says_why(workload: Workload) -> None:
 
 
 @NEEDS_LINEAR_CROSS_ENTROPY
-def test_it_is_tried_as_a_run_would_and_leaves_no_trace(workload: Workload) -> None:
+@pytest.mark.parametrize(
+    ("variant", "step_dtype", "autocast"),
+    [("amp+fused_ce", "bf16", True), ("fused_ce", "fp32", False), ("fused_ce", "bf16", True)],  # at last zero3 casts
+)
+def test_it_is_tried_as_a_run_would_and_leaves_no_trace(
+    workload: Workload, variant: str, step_dtype: str, autocast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Counting(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -113,8 +119,9 @@ def test_it_is_tried_as_a_run_would_and_leaves_no_trace(workload: Workload) -> N
         return linear_loss(model, batch, loss)
 
     state.workload = replace(workload, linear_loss=counted)
-    applied("amp+fused_ce", state)
-    assert seen == [True]
+    monkeypatch.setattr("perfkit.techniques.apply.find_step_dtype", lambda *_: step_dtype)
+    applied(variant, state)
+    assert seen == [autocast]
     assert state.model.counting.calls == 0
 
 
