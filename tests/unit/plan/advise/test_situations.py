@@ -18,7 +18,7 @@ from perfkit.store.request import BenchRequest
 from tests.fixtures.plan_seconds import OneFlopASecond
 
 MIB = 2**20
-Step = tuple[Sequence[Issued], float]  # and MiB at its peak
+Step = tuple[Sequence[Issued], int]  # and MiB at its peak
 
 
 def issue(count: int, seconds: float, phase: str = "forward", issuer: Issuer = Issuer.EAGER) -> list[Issued]:
@@ -30,14 +30,14 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Advice]:
     """Advice on steps by the names of their techniques, in any order."""
 
     def advise_on(
-        steps: dict[str, Step], target: Target, host_s: float, limit: float | None = None, allow: Allowed = "comparable"
+        steps: dict[str, Step], target: Target, host_s: float, limit: int | None = None, allow: Allowed = "comparable"
     ) -> Advice:
         def plan(run: ScheduledRun, _target: Target) -> PlannedVariant:
             labels = sorted(spec.label for spec in run.spec.techniques)
             issued, mib = steps["+".join(labels)]
             held = mib * MIB
             peak = PlannedPeak(value=held, low=held, high=held, phase="backward", categories={"activation": held})
-            step = predict_step_time(issued, target.kind, OneFlopASecond(host=host_s))
+            step = predict_step_time(issued, target.kind, OneFlopASecond(host=host_s))  # type: ignore[arg-type]
             assert isinstance(step, StepTime)
             name = run.spec.variant
             return PlannedVariant(name=name, world_size=1, peak_allocated_bytes=peak, step_s=step)
@@ -64,10 +64,10 @@ def test_where_launches_bind_compiled_code_comes_first_and_amp_gains_nothing(ask
     """Kernels of 3 us, which an eager program issues every 30 us: half the time of each kernel leaves all as it is."""
     graphs: list[Issued] = [StepGraphCall("forward"), StepGraphCall("backward")]
     steps = {
-        "": (issue(900, 3e-6), 60.0),
-        "amp": (issue(1300, 1.5e-6), 50.0),
-        "compile": (graphs + issue(400, 5e-6, issuer=Issuer.COMPILED), 60.0),
-        "compile:mode=reduce-overhead": (graphs + issue(400, 5e-6, issuer=Issuer.GRAPH), 70.0),
+        "": (issue(900, 3e-6), 60),
+        "amp": (issue(1300, 1.5e-6), 50),
+        "compile": (graphs + issue(400, 5e-6, issuer=Issuer.COMPILED), 60),
+        "compile:mode=reduce-overhead": (graphs + issue(400, 5e-6, issuer=Issuer.GRAPH), 70),
     }
     advice = ask(steps, GPU, host_s=30e-6)
     assert [option.name for option in advice.options] == ["compile:mode=reduce-overhead", "compile", "amp"]
@@ -80,10 +80,10 @@ def test_where_launches_bind_compiled_code_comes_first_and_amp_gains_nothing(ask
 
 def test_where_kernels_bind_amp_comes_first(ask: Callable[..., Advice]) -> None:
     steps = {
-        "": (issue(90, 3e-3), 60.0),
-        "amp": (issue(130, 1e-3), 50.0),
-        "compile": (issue(80, 3e-3, issuer=Issuer.COMPILED), 60.0),
-        "amp+compile": (issue(80, 1e-3, issuer=Issuer.COMPILED), 50.0),
+        "": (issue(90, 3e-3), 60),
+        "amp": (issue(130, 1e-3), 50),
+        "compile": (issue(80, 3e-3, issuer=Issuer.COMPILED), 60),
+        "amp+compile": (issue(80, 1e-3, issuer=Issuer.COMPILED), 50),
     }
     advice = ask(steps, GPU, host_s=30e-6)
     assert [option.name for option in advice.options] == ["amp", "compile"]
@@ -95,10 +95,10 @@ def test_convolutions_on_a_cpu_come_before_an_update_that_takes_a_twentieth(ask:
     convolutions, update = issue(50, 38e-3), issue(100, 1e-3, "optimizer")
     fused = issue(1, 40e-3, "optimizer")
     steps = {
-        "": (convolutions + update, 60.0),
-        "amp": (issue(90, 12e-3) + update, 50.0),
-        "optim:use=fused": (convolutions + fused, 60.0),
-        "amp+optim:use=fused": (issue(90, 12e-3) + fused, 50.0),
+        "": (convolutions + update, 60),
+        "amp": (issue(90, 12e-3) + update, 50),
+        "optim:use=fused": (convolutions + fused, 60),
+        "amp+optim:use=fused": (issue(90, 12e-3) + fused, 50),
     }
     advice = ask(steps, CPU, host_s=10e-6)
     assert [option.name for option in advice.options] == ["amp", "optim:use=fused"]
@@ -111,16 +111,16 @@ def test_all_that_saves_memory_is_joined_where_a_step_needs_far_more(ask: Callab
     """The first saves a hundred times the memory that there is, and the others little beside it."""
     work = issue(100, 1e-3)
     steps = {
-        "": (work * 3, 9000.0),
-        "bf16": (work, 130.0),
-        "ckpt": (work * 4, 8990.0),
-        "fused_ce": (work * 3, 8992.0),
-        "bf16+ckpt": (work * 2, 100.0),
-        "ckpt+fused_ce": (work * 4, 8982.0),
-        "bf16+fused_ce": (work + issue(9, 1e-3), 122.0),
-        "bf16+ckpt+fused_ce": (work * 2 + issue(9, 1e-3), 92.0),
+        "": (work * 3, 9000),
+        "bf16": (work, 130),
+        "ckpt": (work * 4, 8990),
+        "fused_ce": (work * 3, 8992),
+        "bf16+ckpt": (work * 2, 100),
+        "ckpt+fused_ce": (work * 4, 8982),
+        "bf16+fused_ce": (work + issue(9, 1e-3), 122),
+        "bf16+ckpt+fused_ce": (work * 2 + issue(9, 1e-3), 92),
     }
-    advice = ask(steps, GPU, host_s=10e-6, limit=90.0)
+    advice = ask(steps, GPU, host_s=10e-6, limit=90)
     assert advice.options[0].name == "bf16"
     assert advice.best is not None
     assert set(advice.best.name.split("+")) == {"bf16", "ckpt", "fused_ce"}

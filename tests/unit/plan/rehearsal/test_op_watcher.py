@@ -13,7 +13,7 @@ from perfkit.plan.rehearsal.fake_memory import FakeMemory
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops, find_top_watcher
-from perfkit.plan.rehearsal.step_ops import StepOps
+from perfkit.plan.rehearsal.step_ops import StepOp, StepOps
 
 
 class Another(TorchDispatchMode):
@@ -60,8 +60,7 @@ def test_a_watcher_finds_the_ops_and_memory_that_modes_of_their_own_find(on_top:
         train()
     assert issued == ops.issued != []
     assert allocated == [(event.op, event.size) for event in memory.recorded.allocations]
-    assert ("aten::add_", "backward") not in allocated
-    assert any(each.work.op == "aten::add_" for each in issued)
+    assert any(isinstance(each, StepOp) and each.work.op == "aten::add_" for each in issued)
 
 
 def test_no_op_is_costed_outside_of_the_context() -> None:
@@ -70,7 +69,7 @@ def test_no_op_is_costed_outside_of_the_context() -> None:
         with cost_watched_ops(ops):
             torch.ones(3).sin()
         torch.ones(3).cos()
-    assert [each.work.op for each in ops.issued] == ["aten::ones", "aten::sin"]
+    assert [each.work.op for each in ops.issued if isinstance(each, StepOp)] == ["aten::ones", "aten::sin"]
 
 
 def test_the_device_of_a_fake_tensor_is_its_own() -> None:
