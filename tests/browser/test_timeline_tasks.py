@@ -88,7 +88,7 @@ def sum_kinds(step: StepTimeline, left_ns: float, right_ns: float) -> dict[str, 
     return found
 
 
-def read_sums(page: Any) -> tuple[float, float, dict[str, tuple[int, float]]]:
+def read_sums(page: Any) -> tuple[float, float, dict[str, tuple[int, Any]]]:
     found = page.evaluate(f"(({{ left, right, kinds }}) => [left, right, kinds])({TIMELINE}.range)")
     return found[0], found[1], {row["kind"]: (row["count"], pytest.approx(row["ns"])) for row in found[2]}
 

@@ -37,7 +37,7 @@ from perfkit_reports.render.page import (
 )
 from perfkit_reports.selection import is_shortened, make_key
 
-SCRIPTS = ("timeline/data.js", "timeline/drawing.js", "timeline/range.js", "timeline/timeline.js")
+SCRIPTS = tuple(f"timeline/{name}.js" for name in ("data", "drawing", "range", "pointers", "timeline"))
 
 _OF_KERNELS = (STREAM, COLLECTIVES)
 _FRAME = re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)")

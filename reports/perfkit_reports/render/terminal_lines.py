@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from itertools import cycle
 
+from rich.text import Text
+
 from perfkit.analysis.model.finding import Finding
 from perfkit.core import units
 from perfkit_reports import findings
@@ -39,7 +41,7 @@ def sort_findings(items: Sequence[Finding]) -> list[Finding]:
     return sorted(items, key=lambda finding: _ORDER.get(finding.severity, len(_ORDER)))
 
 
-def build_finding_title(finding: Finding, title: str, gain: str, *, owner: bool) -> SafeText:
+def build_finding_title(finding: Finding, title: str, gain: str, *, owner: bool) -> Text:
     """`▲ Gain: Attention is not fused [rank 0], up to 6.30 ms per step`."""
     return SafeText.assemble(
         (
@@ -52,7 +54,7 @@ def build_finding_title(finding: Finding, title: str, gain: str, *, owner: bool)
     )
 
 
-def build_fix_title(fix: Fix, instruction: str) -> SafeText:
+def build_fix_title(fix: Fix, instruction: str) -> Text:
     """`▲ Fix: fuse softmax [rank 0], saves 6.30 ms (simulated)`."""
     return SafeText.assemble(
         ("▲ Fix: ", _SEVERITIES["gain"]),

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.table import Table as Drawn
+from rich.text import Text as RichText
 
 from perfkit.analysis.model.finding import Finding
 from perfkit_reports import findings
@@ -38,7 +39,7 @@ _WARNINGS = 2  # of a document, before its table
 _FINDINGS = 3
 _LEAST_TITLE = 20  # characters of a finding's
 
-Line = SafeText | Segments
+Line = RichText | Segments
 
 
 class _Rank(IntEnum):
@@ -108,13 +109,13 @@ def _build_head(document: Document, console: Console) -> Iterator[_Part]:
         yield _make_line_part(_Rank.TILE, build_fact_line(tile.title, tile.cell), console)
 
 
-def _make_line_part(rank: _Rank, text: SafeText, console: Console, counted: tuple[str, str] | None = None) -> _Part:
+def _make_line_part(rank: _Rank, text: RichText, console: Console, counted: tuple[str, str] | None = None) -> _Part:
     return _Part(rank, (text,), counted, _wrap(text, console, _HEADLINE))
 
 
-def _wrap(text: SafeText, console: Console, most: int) -> list[SafeText]:
+def _wrap(text: RichText, console: Console, most: int) -> list[RichText]:
     """Its lines; of more than `most` the first."""
-    lines = [SafeText.assemble(line) for line in text.wrap(console, console.width)]
+    lines = list(text.wrap(console, console.width))
     for line in lines:
         line.rstrip()
     if len(lines) > most:
@@ -132,8 +133,8 @@ def _build_body(document: Document, console: Console) -> Iterator[_Part]:
     fixes = [fix for block in document.first if isinstance(block, Fixes) for fix in block.items]
     bars = [block for block in blocks if isinstance(block, Bars)]
     tables = [block for block in blocks if isinstance(block, Table) and block.rows]
-    for block in bars[:1]:
-        yield _Part(_Rank.BAR if len(block.bars) == 1 else _Rank.REST, _build_bar(block, console))
+    for bar in bars[:1]:
+        yield _Part(_Rank.BAR if len(bar.bars) == 1 else _Rank.REST, _build_bar(bar, console))
     for place, table in enumerate(tables):
         yield from _build_table(table, console, first=not place)
     for block in blocks:
@@ -210,7 +211,7 @@ def _build_text(block: Text, console: Console) -> Iterator[_Part]:
         yield _make_line_part(rank, SafeText(f"- {line}" if block.style == "list" else line), console)
 
 
-def _make_warning(text: str) -> SafeText:
+def _make_warning(text: str) -> RichText:
     return SafeText.assemble(("! ", "yellow"), text)
 
 
@@ -235,7 +236,7 @@ def _build_findings(block: Findings, fixes: Sequence[Fix], console: Console) -> 
 
 
 def _make_finding_part(
-    build_title: Callable[[str], SafeText], title: str, action: str, finding: Finding, console: Console
+    build_title: Callable[[str], RichText], title: str, action: str, finding: Finding, console: Console
 ) -> _Part:
     room = console.width - cell_len(build_title("").plain)
     ending = SafeText(f" [{finding.id}]", "dim")

@@ -43,6 +43,26 @@ const timelineDrawing = (() => {
     return 0.299 * r + 0.587 * g + 0.114 * b > 120 ? "#16181d" : "#ffffff";
   }
 
+  // How slices of each kind are filled.
+  function fills(context, kinds) {
+    return new Map(kinds.map(([kind, color, pattern]) => [kind, { rgb: rgb(color), ink: ink(color), pattern: pattern && hatch(context, pattern, ink(color)) }]));
+  }
+  function hatch(context, pattern, color) {
+    const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
+    const pen = tile.getContext("2d");
+    pen.strokeStyle = pen.fillStyle = color;
+    pen.globalAlpha = 0.22;
+    const lines = { "/": [[0, 8, 8, 0]], "\\": [[0, 0, 8, 8]], x: [[0, 8, 8, 0], [0, 0, 8, 8]], "-": [[0, 4, 8, 4]], "|": [[4, 0, 4, 8]], "+": [[0, 4, 8, 4], [4, 0, 4, 8]] }[pattern] ?? [];
+    for (const [x0, y0, x1, y1] of lines) {
+      pen.beginPath();
+      pen.moveTo(x0, y0);
+      pen.lineTo(x1, y1);
+      pen.stroke();
+    }
+    if (pattern === ".") pen.fillRect(3, 3, 2, 2);
+    return context.createPattern(tile, "repeat");
+  }
+
   // A row as rectangles: `paint(x, width, slice, share)`. What is too small to tell apart is one pixel, of which a share
   // is taken: a thousand short pauses must not look like one long one.
   function sweep(row, left, right, scale, paint) {
@@ -281,5 +301,5 @@ const timelineDrawing = (() => {
     return near === undefined ? null : timelineData.at(step, one.lane, row.slices[near]);
   }
 
-  return { AXIS, duration, layout, draw, ruler, hit, ink, rgb, ticks };
+  return { AXIS, duration, layout, draw, ruler, hit, fills, ticks };
 })();

@@ -2,11 +2,10 @@
 // The timeline of a page: what is looked at, by pointer, wheel, finger and keyboard, and what is chosen in it.
 (() => {
   const { decoded, rows, slice, at, following, matching, totals } = timelineData;
-  const { AXIS, duration, layout, draw, ruler, hit, ink, rgb } = timelineDrawing;
+  const { AXIS, duration, layout, draw, ruler, hit } = timelineDrawing;
   const { sums: sumRange, tables } = timelineRange;
   const LEAST_NS = 50; // across the whole width
   const MOST_PX = 620; // higher lanes are folded at first, the highest first
-  const touch = matchMedia("(pointer: coarse)").matches;
 
   for (const element of document.querySelectorAll("[data-timeline]")) start(element, JSON.parse(document.getElementById("timelines").textContent)[element.dataset.timeline]);
 
@@ -85,7 +84,7 @@
       [axis.width, axis.height] = [wide, Math.round(AXIS * ratio)];
       const bar = document.querySelector(".side");
       axis.style.top = `${bar && bar.clientWidth > innerWidth / 2 ? bar.clientHeight : 0}px`; // a bar of links lies above it
-      fills ??= patterns();
+      fills ??= timelineDrawing.fills(context, held.kinds);
       const { color } = plotTheme;
       const look = {
         width, range, ratio, top, bottom, marked, path: find("path").checked,
@@ -96,26 +95,6 @@
       draw(context, step, view, placed, look);
       ruler(axis.getContext("2d"), step, view, placed, look);
     }
-    function patterns() {
-      const made = held.kinds.map(([kind, color, pattern]) => [kind, { rgb: rgb(color), ink: ink(color), pattern: pattern && hatch(pattern, ink(color)) }]);
-      return new Map(made);
-    }
-    function hatch(pattern, color) {
-      const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
-      const pen = tile.getContext("2d");
-      pen.strokeStyle = pen.fillStyle = color;
-      pen.globalAlpha = 0.22;
-      const lines = { "/": [[0, 8, 8, 0]], "\\": [[0, 0, 8, 8]], x: [[0, 8, 8, 0], [0, 0, 8, 8]], "-": [[0, 4, 8, 4]], "|": [[4, 0, 4, 8]], "+": [[0, 4, 8, 4], [4, 0, 4, 8]] }[pattern] ?? [];
-      for (const [x0, y0, x1, y1] of lines) {
-        pen.beginPath();
-        pen.moveTo(x0, y0);
-        pen.lineTo(x1, y1);
-        pen.stroke();
-      }
-      if (pattern === ".") pen.fillRect(3, 3, 2, 2);
-      return context.createPattern(tile, "repeat");
-    }
-
     // Names of lanes: buttons that fold those of several rows.
     function titles(narrow) {
       const every = [...placed.lanes.map((one) => [one, one.lane.name, one.lane]), ...placed.memory.map((one) => [one, `memory, ${one.line.device}`, null])];
@@ -376,48 +355,12 @@
       }
     });
 
-    // Pointers: one pans, two zoom; without moving, one chooses. Along the ruler a range is zoomed to. With Shift, or in
-    // the mode of the button, a range is selected.
-    const down = new Map();
-    let moved = 0, drag = null;
     const place = (event) => [event.offsetX, event.offsetY];
-    const isSelecting = (event) => event.shiftKey || selecting.getAttribute("aria-pressed") === "true";
-    for (const target of [canvas, axis]) {
-      target.addEventListener("pointerdown", (event) => {
-        if (event.button || !placed) return;
-        target.setPointerCapture(event.pointerId);
-        down.set(event.pointerId, place(event));
-        moved = 0;
-        const act = isSelecting(event) ? select : target === axis ? (ends) => go(...ends) : null;
-        drag = down.size === 1 && act ? { act, from: time(event.offsetX), x: event.offsetX } : null;
-        hover(null);
-      });
-      target.addEventListener("pointermove", (event) => {
-        if (!down.has(event.pointerId)) return target === canvas && hover(event);
-        const before = [...down.values()];
-        const [x, y] = down.get(event.pointerId);
-        down.set(event.pointerId, place(event));
-        moved += Math.abs(event.offsetX - x) + Math.abs(event.offsetY - y);
-        if (drag?.act === select) return select([drag.from, time(event.offsetX)]);
-        if (drag || (moved < 4 && !touch)) return;
-        const after = [...down.values()];
-        if (after.length === 1) return pan(-(event.offsetX - x) / (width - placed.gutter));
-        const [[a], [b]] = before, [[c], [d]] = after;
-        const middle = time((c + d) / 2);
-        zoom(Math.max(Math.abs(a - b), 8) / Math.max(Math.abs(c - d), 8), middle);
-      });
-      const up = (event) => {
-        if (!down.delete(event.pointerId)) return;
-        if (event.type === "pointerup") {
-          if (drag && Math.abs(event.offsetX - drag.x) > 4) drag.act([drag.from, time(event.offsetX)].sort((one, other) => one - other));
-          else if (drag?.act === select) select(null);
-          else if (moved < 6 && !down.size && target === canvas) choose(under(event));
-        }
-        drag = null;
-      };
-      target.addEventListener("pointerup", up);
-      target.addEventListener("pointercancel", up);
-    }
+    timelinePointers.listen(canvas, axis, {
+      ready: () => Boolean(placed), lanesWidth: () => width - placed.gutter, time, select, go, pan, zoom, hover,
+      isSelecting: (event) => event.shiftKey || selecting.getAttribute("aria-pressed") === "true",
+      choose: (event) => choose(under(event)),
+    });
     canvas.addEventListener("pointerleave", () => hover(null));
     canvas.addEventListener("dblclick", (event) => {
       if (!placed) return;

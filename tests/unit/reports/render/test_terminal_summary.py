@@ -32,14 +32,14 @@ from tests.fixtures import sample_formats as sample
 
 
 def show(document: Document, width: int = 80) -> list[str]:
-    console = Console(file=StringIO(), width=width, height=24, no_color=True)
-    terminal.render(document, console)
-    lines = console.file.getvalue().splitlines()
+    stream = StringIO()
+    terminal.render(document, Console(file=stream, width=width, height=24, no_color=True))
+    lines = stream.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     return lines
 
 
-def make_document(*blocks: Block, **fields: object) -> Document:
+def make_document(*blocks: Block, **fields: Any) -> Document:
     empty = Document(kind="a", title="a", headline="A headline", perfkit="", created_at="", sections=())
     return replace(empty, sections=(Section("s", "S", blocks),), **fields)
 
