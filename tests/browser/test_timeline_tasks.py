@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 
 from perfkit.analysis.model.timeline import STREAM, StepTimeline
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
+from perfkit.analysis.timeline import dense_slices
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
 from perfkit_reports.render import html
 from perfkit_reports.subjects.registry import build_document
@@ -205,6 +206,27 @@ def test_the_canvas_is_one_stop_of_the_tab_key(page: Any) -> None:
         if page.evaluate("document.activeElement.matches('.lanes canvas')"):
             break
     assert page.evaluate("document.activeElement.matches('.lanes canvas')")
+
+
+def test_the_count_of_a_search_tells_drawn_matches_from_recorded_ones(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step with too many slices the ops are merged, and every kernel stays."""
+    monkeypatch.setattr(dense_slices, "MOST_SLICES", KERNELS + 400)
+    path = tmp_path / "dense.html"
+    analysis, step = timelines(tmp_path)
+    assert step.merged_slices > KERNELS
+    path.write_text(html.render(build_document(analysis)), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    follow(page, path).page.locator(".timeline[data-step='0']").wait_for()
+    search = page.get_by_role("searchbox", name="Search the timeline")
+    count = page.locator(".timeline [data-count]")
+    search.fill("needle")
+    assert count.inner_text() == "1"
+    search.fill("cudaLaunchKernel")
+    recorded = re.findall(r"[\d,]+ recorded", count.inner_text())
+    assert recorded == [f"{KERNELS:,} recorded"]
+    page.close()
 
 
 def test_ticks_differ_at_every_zoom(page: Any) -> None:

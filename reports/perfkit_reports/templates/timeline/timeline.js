@@ -337,7 +337,11 @@
     // All that was recorded counts, also what is drawn with its neighbors.
     function counted() {
       const every = sums.reduce((all, one) => all + one.count, 0);
-      count.textContent = !search.value.trim() ? "" : every ? `${current < 0 ? "" : `${current + 1} of `}${every.toLocaleString("en")}` : "none";
+      const [recorded, drawn] = [every, found.length].map((number) => number.toLocaleString("en"));
+      const at = current < 0 ? "" : `${current + 1} of `;
+      // Enter steps through those that are drawn: which merged stretch holds the others is not known.
+      const known = found.length === every ? `${at}${recorded}` : `${at}${drawn} drawn, ${recorded} recorded`;
+      count.textContent = !search.value.trim() ? "" : every ? known : "none";
     }
     function next(forward) {
       if (!found.length) return;
