@@ -33,7 +33,8 @@ def test_a_trace_becomes_a_report(perfkit) -> None:
     result = perfkit("analyze", "trace.json.gz")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    assert "NVIDIA H100 80GB HBM3" in result.stdout
+    assert "400 us" in result.stdout
+    assert len(result.stdout.splitlines()) <= 24
     assert result.stdout.rstrip().endswith("report: perfkit-analyze/trace/report.html")
     folder = perfkit.folder / "perfkit-analyze/trace"
     assert {"report.html", "analysis.json", "report.md", "tables"} <= {path.name for path in folder.iterdir()}

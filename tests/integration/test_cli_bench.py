@@ -15,6 +15,7 @@ def result(bench_result: tuple[subprocess.CompletedProcess[str], Path]) -> subpr
 
 def test_bench_succeeds_and_says_where_the_report_is(result: subprocess.CompletedProcess[str]) -> None:
     assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) <= 24
     assert result.stdout.splitlines()[-1] == "report: suite/report.html"
     assert "Traceback" not in result.stderr
 

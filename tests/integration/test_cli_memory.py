@@ -51,6 +51,7 @@ def test_a_trace_with_memory_events_becomes_a_report_that_balances(perfkit) -> N
     result = perfkit("memory", "trace.json", "--static")
     assert result.returncode == 0, result.stderr
     assert "Peak " in result.stdout
+    assert len(result.stdout.splitlines()) <= 24
     assert result.stdout.rstrip().endswith("report: perfkit-memory/trace/report.html")
     folder = perfkit.folder / "perfkit-memory/trace"
     written = {"report.html", "memory.json", "report.md", "summary.json", "tables", "figures"}

@@ -24,9 +24,9 @@ from tests.fixtures.sample_analysis import HOSTILE
 ALL = ("realistic", "alone", "out_of_memory", "bare", "nothing", "hostile")
 
 
-def shown(analysis: MemoryAnalysis, width: int = 100) -> str:
+def shown(analysis: MemoryAnalysis, width: int = 100, *, verbose: bool = False) -> str:
     stream = io.StringIO()
-    terminal.render(build_document(analysis), Console(file=stream, width=width, no_color=True))
+    terminal.render(build_document(analysis), Console(file=stream, width=width, no_color=True), verbose=verbose)
     return stream.getvalue()
 
 
@@ -129,7 +129,7 @@ def test_the_terminal_tells_peak_parts_growth_and_what_to_do() -> None:
         "[cuda:0], up to 420 MiB",
     ):
         assert part in text, part
-    assert {"980 MiB"} <= {*list_figures(" ".join(shown(sample.alone()).split()))}
+    assert {"980 MiB"} <= {*list_figures(" ".join(shown(sample.alone(), verbose=True).split()))}
 
 
 def test_hostile_text_forms_no_markup_in_any_format() -> None:
