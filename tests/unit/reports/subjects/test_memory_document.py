@@ -121,7 +121,7 @@ def test_the_terminal_is_a_screenful(analysis: MemoryAnalysis) -> None:
 
 
 def test_the_terminal_tells_peak_parts_growth_and_what_to_do() -> None:
-    text = " ".join(shown(sample.realistic(), 200).split())
+    text = " ".join(shown(sample.realistic(), 200, verbose=True).split())
     for part in (
         "Peak 1.37 GiB in backward",
         "700 MiB 50.0 %",
