@@ -158,7 +158,7 @@ def test_the_whole_step_as_a_range_has_the_busy_time_of_each_lane(page: Any, ste
 
 def test_back_returns_to_where_one_was(page: Any) -> None:
     page.emulate_media(reduced_motion="reduce")
-    row = page.locator("tr[data-key^='kernel:'] button.choose:visible").first
+    row = page.locator("tr:is([data-key^='kernel:'], [data-key^='op:']) button.choose:visible").first
     row.scroll_into_view_if_needed()
     before = page.evaluate("scrollY")
     row.click()
