@@ -164,7 +164,7 @@ def _build_table(table: Table, console: Console, *, first: bool) -> Iterator[_Pa
     title = [SafeText(table.title, style="bold")] if table.title and table.show_title and not first else []
     whole = [*title, *_draw_lines(fit_table(table, rows, console.width), console)]
     # Texts that wrap (commands, commits) are there to be copied.
-    wraps = any(column.wrap and column.weight == Weight.BRIEF for column in table.columns)
+    wraps = any(column.wrap and not column.code and column.weight == Weight.BRIEF for column in table.columns)
     if wraps and len(rows) == len(table.rows) and len(whole) <= (_ROWS if first else 2 * _ROWS):
         yield _Part(_Rank.FIRST_ROWS if first else _Rank.REASON, whole)
         return

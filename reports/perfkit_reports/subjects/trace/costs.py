@@ -109,7 +109,9 @@ _LOAD: tuple[Column[OpRow], ...] = (
     Column("Blocks per SM", lambda row: make_optional_cell(row.blocks_per_sm, units.format_significant, _NO_LOAD)),
 )
 _PHASE = Column[OpRow]("Phase", lambda row: make_text_cell(row.phase), numeric=False)
-_MODULE = Column[OpRow]("Module", lambda row: make_short_cell(row.module, 48), numeric=False, wrap=True)
+_MODULE = Column[OpRow](
+    "Module", lambda row: make_short_cell(row.module, 48), numeric=False, code=True, wrap=True, weight=Weight.BRIEF
+)
 _SHAPES = Column[OpRow]("Shapes", lambda row: make_short_cell(row.shapes, 48), numeric=False, wrap=True)
 DEVICE = Column[OpRow]("Device", lambda row: make_text_cell(row.device), numeric=False, wrap=True)
 _OP_IN_MODULE = Column[OpRow](
