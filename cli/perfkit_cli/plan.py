@@ -26,7 +26,7 @@ _OF_A_SEARCH = ("margin", "cap")
 _OF_LINKS = ("network", "gpus_per_node")
 _OF_A_GPU = (*_OF_LINKS, "counts", "price", "prices", "tokens")
 _OF_PHASES = ("eval_batch_size", "eval_batches", "disk")
-_OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths")
+_OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths", "packing")
 _GPU_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 
 # Options of a new plan.
@@ -42,6 +42,7 @@ _OF_A_PLAN = (
     "gpu",
     *_OF_A_GPU,
     "seq_lengths",
+    "packing",
     *_OF_PHASES,
     "out",
     "no_report",
@@ -56,6 +57,7 @@ Examples:
   perfkit plan llama-3-8b --gpu h100,l40s --gpus 8 -t amp+zero3+ckpt --price h100=2.49/h --tokens 20B
   perfkit plan qwen3-8b --gpu l40s --gpus 1..64 -t zero3+ckpt                 the fewest GPUs that fit, and the cheapest
   perfkit plan gpt2 --gpu all -t amp --seq-lengths 256:0.7,1024:0.3           every GPU, for mixed lengths
+  perfkit plan gpt2 --gpu l40s -t amp+flash --seq-lengths 256:0.7,1024:0.3 --packing 4096     packed, against padded
   perfkit plan --workload hf:LlamaConfig:num_hidden_layers=8 --technique ckpt,optim:use=adafactor
   perfkit plan --workload gpt:size=medium --technique zero1,zero2,zero3 --world-size 64
   perfkit plan --workload gpt:size=small --gpu rtx-4090 --memory 0.9          does it fit, or what would?

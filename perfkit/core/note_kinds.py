@@ -148,6 +148,7 @@ RUNS = {
     "plan.no_step_time": "The step time is unknown.",
     "plan.host_memory": "Offloading needs pinned memory on the host.",
     "plan.mixed_lengths": "A step is the mean over sequences of several lengths, memory that of the longest.",
+    "plan.packed_lengths": "Attention of packed sequences is computed within them, or over whole rows.",
 }
 
 # Of a check, of its explanation of a change, and of histories.

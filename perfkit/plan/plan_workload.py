@@ -41,6 +41,7 @@ def plan_workload(
     batch_size: int | None = None,
     seq_len: int | None = None,
     seq_lengths: str | Mapping[int, float] | None = None,
+    packing: int | None = None,
     accumulate: int = 1,
     dtype: str = "fp32",
     progress: Callable[[str], None] = lambda _: None,
@@ -65,6 +66,7 @@ def plan_workload(
         scaling: `weak` keeps the batch of each rank, `strong` that of all ranks together.
         batch_size, seq_len: in place of the workload's own.
         seq_lengths: shares of steps by tokens per sequence: `512:0.7,4096:0.3`, or `{512: 0.7, 4096: 0.3}`.
+        packing: tokens of a row into which the sequences of `seq_lengths` are packed.
         accumulate: microbatches per step.
         dtype: of the parameters: `fp32`, `bf16`, `fp16`.
         progress: receives a line for each variant.
@@ -81,6 +83,8 @@ def plan_workload(
         raise UsageError("seq_lengths states the lengths; omit seq_len", id="usage.conflict")
     if eval_batches is not None and eval_batch_size is None:
         raise UsageError("eval_batches is of an evaluation; give eval_batch_size", id="usage.missing_option")
+    if packing is not None and seq_lengths is None:
+        raise UsageError("packing is of sequences of several lengths; give seq_lengths", id="usage.missing_option")
     silence_kineto()
 
     from perfkit.core.parse_units import parse_amount
@@ -90,6 +94,7 @@ def plan_workload(
     from perfkit.plan.rental.gpu_counts import parse_counts
     from perfkit.plan.rental.run_length import parse_run_units
     from perfkit.plan.variants.mixed_lengths import check_lengths, parse_lengths, require_lengths
+    from perfkit.plan.variants.packed_lengths import check_rows
     from perfkit.plan.variants.phases import Evaluation
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.techniques.compose import compose_techniques
@@ -111,10 +116,12 @@ def plan_workload(
     lengths = parse_lengths(seq_lengths) if isinstance(seq_lengths, str) else dict(seq_lengths or {})
     if lengths:
         check_lengths(lengths, str(seq_lengths))
+    if packing is not None:
+        check_rows(lengths, packing)
     with hide_library_remarks():  # Transformers imports torchao
         if lengths:
             require_lengths(resolve_workload(workload, kind, batch_size, None, accumulate), kind, lengths)
-        spec = resolve_workload(workload, kind, batch_size, max(lengths, default=seq_len), accumulate)
+        spec = resolve_workload(workload, kind, batch_size, packing or max(lengths, default=seq_len), accumulate)
     variants = tuple(parse_variants(expand_variants(technique)))
     for variant in variants:
         compose_techniques(variant)
@@ -130,7 +137,7 @@ def plan_workload(
         **make_rank_fields(tuple(_list_numbers(world_size))),
     )
     command = redact_text(f"perfkit.plan({workload!r}, {technique!r})")
-    return plan_gpus(request, question, command=command, lengths=lengths, progress=progress)
+    return plan_gpus(request, question, command=command, lengths=lengths, packing=packing, progress=progress)
 
 
 def _list_numbers(numbers: int | Sequence[int]) -> Sequence[int]:

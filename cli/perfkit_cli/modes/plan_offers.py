@@ -39,20 +39,32 @@ def plan_options(ctx: click.Context, options: dict[str, Any], console: "Console"
     if question.compares:
         refuse_given(ctx, ("scaling",), "GPUs are compared with the batch of each")
     with console.status("planning") as status:
-        return plan_gpus(request, question, command=get_command_line(), lengths=lengths, progress=status.update)
+        return plan_gpus(
+            request,
+            question,
+            command=get_command_line(),
+            lengths=lengths,
+            packing=options["packing"],
+            progress=status.update,
+        )
 
 
 def _build_request(ctx: click.Context, options: Mapping[str, Any]) -> "tuple[BenchRequest, dict[int, float]]":
     """The request, and the shares of its sequence lengths; none where all are equal."""
     from perfkit.plan.variants.mixed_lengths import parse_lengths, require_lengths
+    from perfkit.plan.variants.packed_lengths import check_rows
 
     if options["seq_lengths"] is None:
+        refuse_given(ctx, ("packing",), "--packing needs --seq-lengths")
         return build_plan_request(options, options["world_sizes"]), {}
     refuse_given(ctx, ("seq_len",), "--seq-lengths states the lengths")
     lengths = parse_lengths(options["seq_lengths"])
     kind = "cuda" if options["gpu"] else "cpu"
     require_lengths(build_plan_request(options, ()).workload, kind, lengths)
-    return build_plan_request({**options, "seq_len": max(lengths)}, options["world_sizes"]), lengths
+    if options["packing"] is not None:
+        check_rows(lengths, options["packing"])
+    longest = options["packing"] or max(lengths)
+    return build_plan_request({**options, "seq_len": longest}, options["world_sizes"]), lengths
 
 
 def resolve_target(options: Mapping[str, Any]) -> "Target":

@@ -62,6 +62,12 @@ _OPTIONS = (
         metavar="LENGTH:SHARE,...",
         help="Steps of several sequence lengths, such as 512:0.7,4096:0.3.",
     ),
+    click.option(
+        "--packing",
+        metavar="TOKENS",
+        type=click.IntRange(min=1),
+        help="Pack the sequences of --seq-lengths into rows of so many tokens, and compare with padding.",
+    ),
 )
 
 

@@ -96,6 +96,24 @@ class PlannedPhase(Struct):
     time_reason: str = ""
 
 
+class Packing(Struct):
+    """Sequences packed into rows of `row_tokens`, against rows that are padded to `padded_tokens`, the longest.
+
+    `fill` and `padded_fill` are the shares of a row's tokens that are of sequences. `attention` is `documents` if it is
+    computed within sequences, `rows` if over whole rows. `padded_...` are of a step with about as many tokens, padding
+    included: its time, its tokens of sequences on all ranks, and the memory of a rank; None is unknown.
+    """
+
+    row_tokens: int
+    fill: float
+    attention: str
+    padded_tokens: int
+    padded_fill: float
+    padded_step_s: Interval | None = None
+    padded_units_per_step: float = 0.0
+    padded_needed: Interval | None = None
+
+
 class PlannedVariant(Struct):
     """A variant on a number of equal ranks. None is unknown: `reason` says why for the memory.
 
@@ -110,7 +128,8 @@ class PlannedVariant(Struct):
     unknown. `blocks` is the number of repeated blocks that the workload names, for `ckpt`. `batches_bytes` are the
     bytes of the batches that a bench makes before its first step and keeps in main memory. `units_per_step` are the
     tokens or samples (`unit`) of a step on all ranks. `matrix_flops` are the FLOPs of matrix products in a rank's
-    forward and backward, with recomputation. `phases` are what a rank does beside training steps.
+    forward and backward, with recomputation. `phases` are what a rank does beside training steps. `packing`
+    is set where sequences are packed.
     """
 
     name: str
@@ -139,6 +158,7 @@ class PlannedVariant(Struct):
     units_per_step: float = 0.0
     matrix_flops: float | None = None
     phases: tuple[PlannedPhase, ...] = ()
+    packing: Packing | None = None
 
     @property
     def outside_allocator_bytes(self) -> Interval:

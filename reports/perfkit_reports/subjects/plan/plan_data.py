@@ -5,7 +5,7 @@ from operator import attrgetter
 from types import GenericAlias
 from typing import Any
 
-from perfkit.analysis.model.plan import Plan, PlannedPhase, PlannedVariant
+from perfkit.analysis.model.plan import Packing, Plan, PlannedPhase, PlannedVariant
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.tables import RawTable, build_owned_data
 
@@ -56,6 +56,16 @@ _PHASES: Mapping[str, tuple[type | GenericAlias, str]] = {
     "cause": (str, "cause"),
     "reason": (str, "reason"),
 }
+_PACKING: Mapping[str, tuple[type | GenericAlias, str]] = {
+    "row_tokens": (int, "row_tokens"),
+    "fill": (float, "fill"),
+    "attention": (str, "attention"),
+    "padded_tokens": (int, "padded_tokens"),
+    "padded_fill": (float, "padded_fill"),
+    "padded_step_s": (float, "padded_step_s.value"),
+    "padded_units_per_step": (float, "padded_units_per_step"),
+    "padded_needed_bytes": (float, "padded_needed.value"),
+}
 _TIME = {"variant": str, "part": str, "seconds": float}
 
 
@@ -78,6 +88,11 @@ def build_data(plan: Plan) -> tuple[RawTable, ...]:
             {"variant": str, **{name: kind for name, (kind, _) in _PHASES.items()}},
             lambda: list_rows(_list_phases),
         ),
+        RawTable(
+            "packing",
+            {"variant": str, **{name: kind for name, (kind, _) in _PACKING.items()}},
+            lambda: list_rows(_list_packing),
+        ),
         RawTable("time", _TIME, lambda: list_rows(_list_time)),
         build_owned_data(
             "ops", OpRow, {"variant": str}, [([each.name], each) for each in plan.variants], lambda each: each.ops
@@ -94,7 +109,12 @@ def _list_phases(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
         yield {name: _get_path(phase, path) for name, (_, path) in _PHASES.items()}
 
 
-def _get_path(variant: PlannedVariant | PlannedPhase, path: str) -> Any:
+def _list_packing(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+    if variant.packing is not None:
+        yield {name: _get_path(variant.packing, path) for name, (_, path) in _PACKING.items()}
+
+
+def _get_path(variant: PlannedVariant | PlannedPhase | Packing, path: str) -> Any:
     first, _, remainder = path.partition(".")
     parent = getattr(variant, first)
     return parent if parent is None or not remainder else attrgetter(remainder)(parent)

@@ -24,6 +24,7 @@ from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import plan_cells, plan_columns, plan_headline, plan_largest
 from perfkit_reports.subjects.plan.plan_data import build_data
 from perfkit_reports.subjects.plan.plan_offers import build_next_steps, build_offers_table
+from perfkit_reports.subjects.plan.plan_packing import build_packing_table
 from perfkit_reports.subjects.plan.plan_phases import build_phases_table
 from perfkit_reports.subjects.plan.plan_scaling import build_scaling_sections
 from perfkit_reports.subjects.plan.roofline import build_plan_roofline
@@ -52,6 +53,7 @@ def build_document(plan: Plan) -> Document:
         summary=(
             *build_offers_table(plan),
             *plan_largest.build_largest_table(plan),
+            *build_packing_table(plan),
             _build_variants(plan, styles),
             *make_list("became", recomputation.describe_searches(plan.recomputations), weight=Weight.BRIEF),
             *_build_not_known(plan),
