@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from perfkit.instruments.training.tensors import list_optimizer_tensors
 from perfkit.instruments.training.trained_models import TrainedModels
@@ -17,7 +18,7 @@ class SavedState(NamedTuple):
 
     Attributes:
         own: parameters, persistent buffers and optimizer state that this rank holds.
-        whole: those of all ranks, each once.
+        whole: those of all ranks, each once; of tied parameters that are split, each name's, since each is gathered.
         largest_own: the largest tensor of this rank.
         largest: the largest tensor, whole.
     """
@@ -46,7 +47,11 @@ def measure_saved_state(trained: TrainedModels, parameters: int, trainable: int)
     }
     # Of a stage of a pipeline, or an optimizer of a part of the parameters, in proportion to the parameters it lacks.
     model_share, state_share = _compute_share(parameters, model), _compute_share(trainable, updated)
-    whole = model_share * _sum_whole(model) + _sum_whole(buffers) + state_share * _sum_whole(state)
+    whole = (
+        model_share * _sum_whole([*model, *_list_tied(trained.models.values())])
+        + _sum_whole(buffers)
+        + state_share * _sum_whole(state)
+    )
     tensors = [*model, *buffers, *state]
     return SavedState(
         own=sum(get_local_part(tensor).nbytes for tensor in tensors),
@@ -61,6 +66,16 @@ def _list_persistent_buffers(models: Iterable[nn.Module]) -> Iterator[torch.Tens
         for name, buffer in module.named_buffers(recurse=False):
             if name not in module._non_persistent_buffers_set:
                 yield buffer
+
+
+def _list_tied(models: Iterable[nn.Module]) -> Iterator[torch.Tensor]:
+    """Sharded parameters under their further names: a state dict has a DTensor for each, gathered and written alone."""
+    for model in models:
+        seen: set[torch.Tensor] = set()
+        for _, parameter in model.named_parameters(remove_duplicate=False):
+            if parameter in seen and isinstance(parameter, DTensor):
+                yield parameter
+            seen.add(parameter)
 
 
 def _compute_share(total: int, tensors: Iterable[torch.Tensor]) -> float:

@@ -133,7 +133,7 @@ def _plan_full(rehearsed: RehearsedStep, saved: SavedState, variant: PlannedVari
 
 def _plan_sharded(rehearsed: RehearsedStep, saved: SavedState, variant: PlannedVariant, target: Target) -> PlannedPhase:
     """torch.distributed.checkpoint: each rank writes what it has; of what all have, each writes a part."""
-    written = min(saved.own, -(-saved.whole // variant.world_size))
+    written = -(-saved.whole // variant.world_size)
     host = 0 if is_cpu(target.kind) else saved.largest_own
     cause = f"each rank writes {format_bytes(written)}, one tensor at a time"
     return _make_checkpoint(CHECKPOINT_SHARDED, rehearsed, variant, target, _make_exact(0), (host, written), cause)

@@ -221,6 +221,31 @@ def test_the_largest_batch_that_fits() -> None:
     assert [each["size"] for each in ckpt["sizes"]] == [2, 4]
 
 
+def test_phases_beside_training_steps() -> None:
+    asked = [*SMALL, "-t", "baseline", "--eval-batch-size", "3", "--eval-batches", "2", "--disk", "1GB", "--json"]
+    ended = CliRunner().invoke(commands, asked)
+    assert ended.exit_code == 0, ended.output
+    (baseline,) = json.loads(ended.stdout)["variants"]
+    assert [each["phase"] for each in baseline["phases"]] == ["evaluation", "evaluation_kept", "checkpoint_full"]
+    assert all(each["needed"]["value"] > 0 for each in baseline["phases"])
+    assert baseline["phases"][2]["seconds"]["value"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--eval-batches", "2"], "--eval-batch-size"),
+        (["--packing", "64"], "--packing needs --seq-lengths"),
+        (["--seq-lengths", "16:0.5,64:0.5", "--packing", "32"], "rows of 32 tokens would cut sequences of 64"),
+        (["--max", "seq_len", "--memory", "1GiB", "--eval-batch-size", "2"], "omit --eval-batch-size"),
+    ],
+)
+def test_phases_and_packing_that_are_asked_for_wrongly(options: list[str], message: str) -> None:
+    ended = CliRunner().invoke(commands, ["plan", "gpt:size=nano", *options])
+    assert ended.exit_code == 2
+    assert message in ended.output
+
+
 def test_the_least_recomputation_that_fits() -> None:
     ended = CliRunner().invoke(commands, [*SMALL, "-t", "ckpt:fit=1GiB,ckpt:fit=1MiB", "--json"])
     assert ended.exit_code == 0, ended.output

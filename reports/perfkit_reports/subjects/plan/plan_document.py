@@ -80,7 +80,7 @@ def _build_tiles(plan: Plan) -> Iterator[Tile]:
     largest = plan_largest.find_largest(plan)
     if largest is not None:
         size = plan_largest.format_size(largest.parameter, largest.chosen.size)
-        yield Tile(f"Largest {largest.parameter}", Cell(size, detail=largest.variant))
+        yield Tile(f"Largest {plan_largest.NAMES[largest.parameter]}", Cell(size, detail=largest.variant))
     elif least is not None:
         amount = plan_cells.make_needed_cell(least)
         yield Tile("Needed memory" if alone else "Least memory", Cell(amount.text, detail=f"{least.name}, modeled"))

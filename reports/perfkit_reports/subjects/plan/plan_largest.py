@@ -11,7 +11,7 @@ from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.plan import plan_answer, plan_cells
 
-_NAMES = {"batch_size": "batch", "seq_len": "sequence"}
+NAMES = {"batch_size": "batch", "seq_len": "sequence"}
 _UNITS = {"batch_size": "sample", "seq_len": "token"}
 
 
@@ -28,7 +28,7 @@ def find_largest(plan: Plan) -> LargestSize | None:
 def describe_largest(plan: Plan) -> str:
     """`Largest batch: 9 samples on 1 x l40s, amp: fits with 40 to 43 of 48 GiB, 1.45 s a step, 36 % MFU.`"""
     largest = find_largest(plan)
-    name = _NAMES[plan.largest[0].parameter]
+    name = NAMES[plan.largest[0].parameter]
     if largest is None:
         known = [each for each in plan.largest if each.chosen.needed_bytes is not None]
         if not known:
@@ -62,7 +62,7 @@ def build_largest_table(plan: Plan) -> Iterator[Table]:
     if plan.largest:
         yield Table(
             id="largest",
-            title=f"Largest {_NAMES[plan.largest[0].parameter]}",
+            title=f"Largest {NAMES[plan.largest[0].parameter]}",
             columns=_COLUMNS,
             rows=plan.largest,
             what="variant",
