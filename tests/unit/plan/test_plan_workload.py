@@ -41,7 +41,7 @@ def plan_made_up(run: ScheduledRun, target: Target) -> PlannedVariant:
 
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfkit.plan.plan_gpus.make_shared_planner", lambda: plan_made_up)
+    monkeypatch.setattr("perfkit.plan.plan_gpus.make_shared_planner", lambda _evaluation: plan_made_up)
 
 
 def figures(offer: GpuOffer) -> tuple[str, int, float | None, bool | None]:
@@ -90,6 +90,9 @@ def test_numbers_of_gpus_are_given_as_they_come(gpus: Any, counts: set[int]) -> 
         ({"seq_lengths": "32:0.5,64:0.5", "seq_len": 64}, "usage.conflict"),
         ({"seq_lengths": {32: 0.5, 64: 0.25}}, "usage.wrong"),
         ({"seq_lengths": {0: 1.0}}, "usage.wrong"),
+        ({"packing": 64}, "usage.missing_option"),
+        ({"seq_lengths": {32: 0.5, 64: 0.5}, "packing": 48}, "usage.wrong"),
+        ({"eval_batches": 4}, "usage.missing_option"),
     ],
 )
 def test_wrong_requests_are_refused(asked: dict[str, Any], id: str) -> None:
