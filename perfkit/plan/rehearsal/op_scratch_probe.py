@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
-from perfkit.plan.rehearsal.fake_ranks import COPIED_BY_GLOO, count_gloo_copy_bytes
+from perfkit.plan.rehearsal.ranks.fake_ranks import COPIED_BY_GLOO, count_gloo_copy_bytes
 
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer.default
 _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default

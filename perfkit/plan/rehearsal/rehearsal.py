@@ -30,7 +30,6 @@ from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
 from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
 from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation, rehearse_evaluation
-from perfkit.plan.rehearsal.fake_deepspeed import patch_deepspeed, uses_deepspeed
 from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import (
     convert_fakes,
@@ -41,7 +40,6 @@ from perfkit.plan.rehearsal.fake_overrides import (
     register_fake_ops,
     subclass_fakes,
 )
-from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
 from perfkit.plan.rehearsal.garbage import collect_on_request
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
@@ -50,6 +48,8 @@ from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
 from perfkit.plan.rehearsal.optimizer_parameters import list_optimizer_parameters
 from perfkit.plan.rehearsal.random_states import record_random_states
+from perfkit.plan.rehearsal.ranks.fake_deepspeed import patch_deepspeed, uses_deepspeed
+from perfkit.plan.rehearsal.ranks.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data

@@ -7,7 +7,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
-from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
 
 
 def test_messages_add_up_by_kind() -> None:

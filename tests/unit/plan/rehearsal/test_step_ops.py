@@ -18,7 +18,7 @@ from perfkit.cost.calls.collective import CollectiveType, Message
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.range_marks import mark_phase
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
-from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
 from perfkit.plan.rehearsal.step_ops import (
     Issued,
     Issuer,

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.core.errors import UnavailableError
-from perfkit.plan.rehearsal.fake_ranks import simulate_ranks
+from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
 from perfkit.techniques.base.mesh import RankMesh
 from tests.fixtures.errors import has_id
 

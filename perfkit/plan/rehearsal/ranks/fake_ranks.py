@@ -35,7 +35,7 @@ def simulate_ranks(size: int) -> Iterator[World]:
     from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
-    from perfkit.plan.rehearsal.sharded_updates import update_shards
+    from perfkit.plan.rehearsal.ranks.sharded_updates import update_shards
 
     dist.init_process_group("fake", rank=world.rank, world_size=size, store=FakeStore())
     with ExitStack() as stack:

@@ -10,8 +10,8 @@ from torch.distributed import _functional_collectives as functional
 
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.ranks.fake_ranks import UsedGroups, simulate_ranks
 
 SHARD = 1024
 
