@@ -28,6 +28,7 @@ from perfkit.instruments.memory.profiler_events import (
 )
 from perfkit.instruments.training.tensors import get_address
 from perfkit.plan.rehearsal.fake_results import FakeArgument
+from perfkit.plan.rehearsal.host_storages import HostStorages
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.op_watcher import Observe, OpWatcher
 
@@ -58,6 +59,7 @@ class FakeMemory:
         self._now = self._total = 0
         self._alive: dict[int, int] = {}  # bytes by address
         self._watched: set[int] = set()
+        self.host = HostStorages()
         self._values: dict[int, int] = {}
         self._open: list[tuple[str, int]] = []
         self._fused = False
@@ -71,7 +73,7 @@ class FakeMemory:
             """Record FSDP2's and paging's frees and allocations of persistent tensors."""
             result: torch.UntypedStorage = resize(storage, size)
             address = get_address(storage)
-            if self._alive.get(address, 0) != storage.nbytes():
+            if address not in self.host and self._alive.get(address, 0) != storage.nbytes():
                 self._end_storage(address)
                 self._start_storage(storage, "aten::resize_", line=_format_line(sys._getframe(1)))
             return result
@@ -135,6 +137,11 @@ class FakeMemory:
         """Record an op call: tensors `given`, tensors `made`, and `scratch` bytes."""
         if self._fused:
             return
+        if self.host.compute(given):
+            for argument in made:
+                if argument.address not in self._alive:
+                    self.host.add(argument.tensor.untyped_storage())
+            return
         start = self.now()
         if _current_autograd_node() is None:
             self.recorded.forwards[_get_sequence_nr()] = ForwardCall(start, _THREAD, "")
@@ -155,6 +162,11 @@ class FakeMemory:
     def record_storage(self, storage: torch.UntypedStorage) -> None:
         """Record a storage that no op on fake tensors made, until it is freed."""
         self._start_storage(storage, "")
+
+    def move_to_host(self, storage: torch.UntypedStorage) -> None:
+        """Free a storage here, as it is in the host's memory from now on, with all that is computed from it."""
+        self._end_storage(get_address(storage))
+        self.host.add(storage)
 
     def _record_use(self, used: FakeArgument) -> None:
         self.recorded.uses.append(TensorUse(self._now, used.address, used.tensor._cdata, used.shape, used.dtype))

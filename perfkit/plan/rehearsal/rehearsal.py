@@ -20,7 +20,11 @@ from perfkit.instruments.memory.memory_recording import label_recording
 from perfkit.instruments.memory.module_marks import mark_modules
 from perfkit.instruments.memory.profiler_events import RecordedEvents
 from perfkit.instruments.memory.training_state import find_owners, watch_gradients
-from perfkit.instruments.training.tensors import collect_parameter_facts, get_torch_dtype, list_known_blocks
+from perfkit.instruments.training.tensors import (
+    collect_parameter_facts,
+    get_torch_dtype,
+    list_known_blocks,
+)
 from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.rank.train_step import train_step
@@ -46,9 +50,8 @@ from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
-from perfkit.plan.rehearsal.optimizer_parameters import list_optimizer_parameters
 from perfkit.plan.rehearsal.random_states import record_random_states
-from perfkit.plan.rehearsal.ranks.fake_deepspeed import patch_deepspeed, uses_deepspeed
+from perfkit.plan.rehearsal.ranks.fake_deepspeed import list_optimizer_parameters, patch_deepspeed, uses_deepspeed
 from perfkit.plan.rehearsal.ranks.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
@@ -167,6 +170,11 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
             stack.enter_context(context)
         if uses_deepspeed(techniques):
             stack.enter_context(patch_deepspeed())
+        host_updates = any(technique.updates_on_host() for technique in techniques)
+        if host_updates:
+            from perfkit.plan.rehearsal.offloaded_shards import offload_shards  # FSDP2, which others do not need
+
+            stack.enter_context(offload_shards(memory, host))
         compiled = any(technique.compiles() for technique in techniques)
         if compiled:
             stack.enter_context(compile_without_kernels(as_gpu=gpu is not None))
@@ -211,6 +219,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         trained = get_trained_models(state)
         known = [*list_known_blocks(state)]
         known += list_optimizer_parameters(trained.optimizers, known)
+        known = [block for block in known if block.address not in memory.host]
+        host.pageable_bytes = memory.host.sum_state_bytes(trained.optimizers)
         known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
         owned = find_owners(trained)
         make_ops = partial(
@@ -219,6 +229,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
             turns_images=gpu is not None and gpu.vendor == "NVIDIA",
             on_cpu=gpu is None,
             replays=is_graphed,
+            host_updates=host_updates,
         )
         ops = make_ops()
         host.told = ops.record_copy

@@ -101,7 +101,8 @@ class StepOps(CostingMode):
 
     `fp32` are the GPU's settings for fp32 products; None if computed in fp32. `turns_images`: its library of
     convolutions turns 16-bit images channels-last. `on_cpu`: convolutions take the paths of this CPU, and the loops of
-    a compiled kernel are one. `replays`: compiled code is replayed as CUDA graphs.
+    a compiled kernel are one. `replays`: compiled code is replayed as CUDA graphs. `host_updates`:
+    ops of the update are left out, since the host computes them.
 
     An op without a formula is assumed to read its operands and write its results once. If data decide an op's work
     (rows per expert, sequence lengths), the maximum is used.
@@ -114,8 +115,10 @@ class StepOps(CostingMode):
         turns_images: bool = False,
         on_cpu: bool = False,
         replays: bool = False,
+        host_updates: bool = False,
     ) -> None:
         super().__init__()
+        self._host_updates = host_updates
         self._on_cpu = on_cpu
         self._compiled = Issuer.GRAPH if replays else Issuer.COMPILED
         self._turns_images = turns_images
@@ -179,6 +182,8 @@ class StepOps(CostingMode):
         waits for others are not modeled.
         """
         if is_free(call.name) or (self._fp32 is not None and call.name == _READ):
+            return
+        if self._host_updates and self._get_phase() == "optimizer":
             return
         self._append_op(_model_work(call, cost, self._fp32) or _make_traffic_work(call, result))
 

@@ -25,10 +25,14 @@ class FakeHostPage:
 
 
 class FakeHost:
-    """The host of a GPU. `told` receives each page copied there (`out`) or back."""
+    """The host of a GPU. `told` receives each page copied there (`out`) or back.
+
+    `pageable_bytes` is other memory that it needs.
+    """
 
     def __init__(self) -> None:
         self.told: Callable[[FakeHostPage, bool], None] = lambda _page, _out: None
+        self.pageable_bytes = 0
         self._numbers = count()
         self._kept: Counter[int] = Counter()  # pages by the size of their block
         self._most: Counter[int] = Counter()
@@ -43,8 +47,9 @@ class FakeHost:
         """A note on the memory that the host needs, if any."""
         if not self.pinned_bytes:
             return ()
-        text = f"{format_bytes(self.pinned_bytes)} of pinned host memory per rank hold what is offloaded"
-        return (make_note("plan.host_memory", text, bytes=self.pinned_bytes),)
+        other = f" and {format_bytes(self.pageable_bytes)} of pageable" if self.pageable_bytes else ""
+        text = f"{format_bytes(self.pinned_bytes)} of pinned{other} host memory per rank hold what is offloaded"
+        return (make_note("plan.host_memory", text, bytes=self.pinned_bytes + self.pageable_bytes),)
 
     @contextmanager
     def skip_copies(self) -> Iterator[None]:
@@ -52,7 +57,7 @@ class FakeHost:
 
         def put(_: HostStore, data: torch.Tensor) -> FakeHostPage:
             page = FakeHostPage(next(self._numbers), data.numel())
-            self._keep(page)
+            self._keep(page, page.nbytes)
             self.told(FakeHostPage(page.number, page.nbytes), True)
             return page
 
@@ -64,9 +69,17 @@ class FakeHost:
         with patch.multiple(HostStore, **instead):
             yield
 
-    def _keep(self, page: FakeHostPage) -> None:
+    def pin(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage in pinned memory until it is freed."""
+        self._keep(storage, storage.nbytes())
+
+    def record_copy(self, nbytes: int, *, out: bool) -> None:
+        """Record a copy of pinned memory that is not a page of a store."""
+        self.told(FakeHostPage(next(self._numbers), nbytes), out)
+
+    def _keep(self, page: object, nbytes: int) -> None:
         """Count a page until nothing refers to it."""
-        size = 1 << max(page.nbytes - 1, 0).bit_length()
+        size = 1 << max(nbytes - 1, 0).bit_length()
         self._kept[size] += 1
         self._most[size] = max(self._most[size], self._kept[size])
         weakref.finalize(page, self._kept.subtract, {size: 1})

@@ -159,6 +159,10 @@ class Technique(Struct):
         """True if compiled code is recorded as CUDA graphs, whose memory is a pool of its own."""
         return False
 
+    def updates_on_host(self) -> bool:
+        """True if the optimizer updates parameters that stay in the host's memory, on its CPU."""
+        return False
+
     def plannable(self) -> PlanSupport:
         """The planning mode: as in a run, unless a subclass overrides it."""
         return PlanSupport(reason=_COMPILED if self.compiles() else "")

@@ -21,7 +21,7 @@ from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.conflict import OTHER_STAGE, Conflict, make_conflicts
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.parallel.deepspeed_zero import (
     PLANNED,
@@ -94,15 +94,16 @@ class FullyShard(Technique):
     def _offloads(self) -> bool:
         return self.offload != "none"
 
+    def updates_on_host(self) -> bool:
+        return self._offloads
+
     def unavailable(self, device: torch.device) -> str | None:
         return _NO_HOST if self._offloads and not has_own_memory(device) else None
 
     def plannable(self) -> PlanSupport:
         if not self._offloads:
             return PlanSupport()
-        return PlanSupport(
-            PlanMode.NOT, "FSDP2 recognizes offloaded shards by their device, and a plan's are all on a CPU"
-        )
+        return PlanSupport(reason="time planned without the update, which runs on the host's CPU")
 
     def computes_in(self, dtype: str) -> str:
         return self.param_dtype or dtype
@@ -112,7 +113,9 @@ class FullyShard(Technique):
 
     def apply(self, state: TrainState) -> TrainState:
         check_parameters(self.name, self.param_dtype, state)
-        policy = CPUOffloadPolicy(pin_memory=True) if self._offloads else OffloadPolicy()
+        # A plan's tensors cannot be pinned; `perfkit.plan.rehearsal.offloaded_shards` keeps account of them.
+        pinned = state.planned_for is None
+        policy = CPUOffloadPolicy(pin_memory=pinned) if self._offloads else OffloadPolicy()
         precision = make_policies(self.param_dtype, self.reduce_dtype)
         state.facts["unsharded_parameter_bytes"] = float(sum(map(get_split_bytes, state.model.parameters())))
         one = partial(

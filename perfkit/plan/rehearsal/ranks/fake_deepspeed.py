@@ -12,6 +12,12 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from unittest.mock import patch
 
+from torch.optim import Optimizer
+
+from perfkit.core.allocations import PARAMETER
+from perfkit.core.record import InitialBlock
+from perfkit.instruments.training.tensors import add_block, list_plain_parts
+from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.technique import Technique
 
 _PACKAGE = "deepspeed"
@@ -40,6 +46,17 @@ def patch_deepspeed() -> Iterator[None]:
         for name in _OF_A_PROCESS:
             stack.enter_context(_restore_globals(importlib.import_module(name)))
         yield
+
+
+def list_optimizer_parameters(optimizers: Sequence[Optimizer], known: Sequence[InitialBlock]) -> list[InitialBlock]:
+    """List what optimizers update that is not `known` of the training state: flat copies of a rank's slices."""
+    blocks = {block.address: block for block in known}
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                for part in list_plain_parts(get_local_part(parameter)):
+                    add_block(blocks, part, PARAMETER, f"a parameter of {type(optimizer).__name__}, outside any module")
+    return [*blocks.values()][len(known) :]
 
 
 @contextmanager

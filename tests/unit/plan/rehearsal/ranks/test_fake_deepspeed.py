@@ -8,8 +8,7 @@ import torch
 from torch.optim import SGD
 
 from perfkit.core.allocations import PARAMETER
-from perfkit.plan.rehearsal.optimizer_parameters import list_optimizer_parameters
-from perfkit.plan.rehearsal.ranks.fake_deepspeed import patch_deepspeed, uses_deepspeed
+from perfkit.plan.rehearsal.ranks.fake_deepspeed import list_optimizer_parameters, patch_deepspeed, uses_deepspeed
 from perfkit.techniques.parallel.zero1 import Zero1
 from perfkit.techniques.parallel.zero23 import Zero3
 
