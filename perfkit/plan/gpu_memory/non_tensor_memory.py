@@ -11,7 +11,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.plan import Interval, NonTensorMemory
 from perfkit.devices.catalog.capability import Capability, get_capability
 from perfkit.devices.catalog.catalog import CatalogEntry
-from perfkit.plan.rehearsal.cuda_scratch import SOURCES
+from perfkit.plan.rehearsal.libraries.cuda_scratch import SOURCES
 from perfkit.plan.target.target import Target
 from perfkit.plan.timing.efficiency_store import load_learned
 from perfkit.plan.timing.gpu_links import has_switch

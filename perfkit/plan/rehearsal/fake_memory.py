@@ -29,7 +29,7 @@ from perfkit.instruments.memory.profiler_events import (
 from perfkit.instruments.training.tensors import get_address
 from perfkit.plan.rehearsal.fake_results import FakeArgument
 from perfkit.plan.rehearsal.host_storages import HostStorages
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.op_watcher import Observe, OpWatcher
 
 SCRATCH = 1  # of what a library works in: an address that no storage has

@@ -16,7 +16,7 @@ from torch._subclasses.fake_impls import op_implementations_dict as known
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
 
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 _LINEAR = torch.ops.aten.linear.default
 

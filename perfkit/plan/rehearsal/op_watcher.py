@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.fake_results import FakeCall, list_results
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 if TYPE_CHECKING:
     from perfkit.cost.live_flops import CostingMode

@@ -32,7 +32,6 @@ from perfkit.plan.rehearsal.batches import Batches, make_batches
 from perfkit.plan.rehearsal.compiled_code import compile_without_kernels
 from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
-from perfkit.plan.rehearsal.cuda_scratch import CudaScratch
 from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation, rehearse_evaluation
 from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import (
@@ -47,8 +46,9 @@ from perfkit.plan.rehearsal.fake_overrides import (
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
 from perfkit.plan.rehearsal.garbage import collect_on_request
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
+from perfkit.plan.rehearsal.libraries.cuda_scratch import CudaScratch
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops
 from perfkit.plan.rehearsal.random_states import record_random_states
 from perfkit.plan.rehearsal.ranks.fake_deepspeed import list_optimizer_parameters, patch_deepspeed, uses_deepspeed

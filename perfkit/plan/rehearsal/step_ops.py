@@ -19,8 +19,8 @@ from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
-from perfkit.plan.rehearsal.convolution_columns import make_columns
-from perfkit.plan.rehearsal.layout_copies import make_layout_copy
+from perfkit.plan.rehearsal.libraries.convolution_columns import make_columns
+from perfkit.plan.rehearsal.libraries.layout_copies import make_layout_copy
 from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove
 from perfkit.plan.target.fake_host import FakeHostPage

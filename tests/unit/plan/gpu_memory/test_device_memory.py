@@ -21,8 +21,8 @@ from perfkit.plan.gpu_memory.non_tensor_memory import (
     list_library_memory,
     list_non_tensor_memory,
 )
-from perfkit.plan.rehearsal.cuda_scratch import ATTENTION
 from perfkit.plan.rehearsal.fake_memory import SCRATCH
+from perfkit.plan.rehearsal.libraries.cuda_scratch import ATTENTION
 from perfkit.plan.rehearsal.rehearsal import Change, RehearsedStep
 from perfkit.plan.rehearsal.step_ops import StepCollective
 from perfkit.plan.target.target import Target, parse_target

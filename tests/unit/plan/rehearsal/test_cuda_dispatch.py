@@ -14,7 +14,12 @@ from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.devices.machine.fp32_precision import read_fp32_settings
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
-from perfkit.plan.rehearsal.cuda_scratch import ATTENTION, CONVOLUTION, CudaScratch, count_attention_backward_bytes
+from perfkit.plan.rehearsal.libraries.cuda_scratch import (
+    ATTENTION,
+    CONVOLUTION,
+    CudaScratch,
+    count_attention_backward_bytes,
+)
 
 H100 = resolve_entry("h100-sxm")
 

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
 from perfkit.plan.rehearsal.fake_overrides import convert_fakes, copy_fakes, patch_linear, patch_transformers
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 
 def test_a_module_is_converted_in_place() -> None:

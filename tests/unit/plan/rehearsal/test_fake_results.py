@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from perfkit.plan.rehearsal import fake_results
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 OPS: dict[str, Callable[[Tensor], Tensor | tuple[Tensor, ...]]] = {
     "product": lambda x: x @ x.t(),

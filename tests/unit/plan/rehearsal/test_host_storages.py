@@ -4,7 +4,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 
 def test_what_the_host_computes_takes_no_memory_of_the_device() -> None:

@@ -14,7 +14,7 @@ from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 ROWS, WIDTH = 96, 250
 SCALARS = 100  # bytes: a real loss is a copy of a fake one

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.op_watcher import cost_watched_ops, find_top_watcher
 from perfkit.plan.rehearsal.step_ops import StepOp, StepOps
 

@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.random_states import record_random_states
 
 STATE_BYTES = torch.get_rng_state().nbytes

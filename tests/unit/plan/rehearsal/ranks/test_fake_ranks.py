@@ -10,7 +10,7 @@ from torch.distributed import _functional_collectives as functional
 
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.ranks.fake_ranks import UsedGroups, simulate_ranks
 
 SHARD = 1024

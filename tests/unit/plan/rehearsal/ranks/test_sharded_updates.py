@@ -13,7 +13,7 @@ from torch.optim import Adam, AdamW
 
 from perfkit.plan.rehearsal import sharded_updates
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
 
 

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal import op_scratch_probe
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
-from perfkit.plan.rehearsal.op_scratch_probe import OpScratchProbe, ProbedOp
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe, ProbedOp
 
 CONVOLUTION = torch.ops.aten.convolution.default
 STRIDE, PADDING, DILATION, NO_PADDING = [1, 1], [1, 1], [1, 1], [0, 0]

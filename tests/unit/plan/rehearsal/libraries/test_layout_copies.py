@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from perfkit.plan.rehearsal.layout_copies import NAME
+from perfkit.plan.rehearsal.libraries.layout_copies import NAME
 from perfkit.plan.rehearsal.step_ops import StepOp, StepOps
 
 IMAGES, OUTPUTS = 2 * 16 * 8 * 8, 2 * 32 * 8 * 8

@@ -12,7 +12,7 @@ from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from perfkit.plan.rehearsal.op_scratch_probe import (
+from perfkit.plan.rehearsal.libraries.op_scratch_probe import (
     CROSS_ENTROPY_OF_LOGITS,
     UNPACKS_WEIGHT,
     OpScratchProbe,

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from perfkit.plan.rehearsal.convolution_columns import NAME
+from perfkit.plan.rehearsal.libraries.convolution_columns import NAME
 from perfkit.plan.rehearsal.step_ops import StepOp, StepOps
 
 ELEMENTS = 2 * (4 * 6 * 6) * 3 * 27  # positions of two samples, channels, kernel

@@ -1,0 +1,1 @@
+"""What libraries take and do within an op: scratch memory, and copies of their own."""
