@@ -7,8 +7,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
-from perfkit.plan.rehearsal import op_scratch_probe
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
+from perfkit.plan.rehearsal.libraries import op_scratch_probe
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe, ProbedOp
 
 CONVOLUTION = torch.ops.aten.convolution.default

@@ -11,9 +11,9 @@ from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor._dispatch import OpDispatcher
 from torch.optim import Adam, AdamW
 
-from perfkit.plan.rehearsal import sharded_updates
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.ranks import sharded_updates
 from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
 
 
