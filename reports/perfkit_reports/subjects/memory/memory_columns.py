@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from perfkit.analysis.model.memory_model import LiveBlock, MemoryGrowth, MemoryRow, MemoryShare
+from perfkit.analysis.model.memory_model import MemoryGrowth, MemoryRow, MemoryShare
 from perfkit.core import units
 from perfkit_reports.cells import format_count, make_bytes_cell, make_calls_cell, make_share_cell, make_text_cell
 from perfkit_reports.document.cells import Cell
@@ -12,7 +12,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
 from perfkit_reports.names import shorten_modules
 from perfkit_reports.subjects.memory.balance import format_balance, format_beyond, format_device
-from perfkit_reports.subjects.memory.rows import ModuleRow
+from perfkit_reports.subjects.memory.rows import EqualBlocks, ModuleRow
 
 
 def _make_module_cell(name: str) -> Cell:
@@ -24,25 +24,36 @@ def _make_tensor_cell(shape: str, dtype: str) -> Cell:
     return make_text_cell(f"{shape} {dtype}".strip())
 
 
+def _make_blocks_cell(row: EqualBlocks) -> Cell:
+    """`16 x 48.0 MiB`; a single block is its size."""
+    text = f"{row.count:,} x {units.format_bytes(row.block.bytes)}" if row.count > 1 else "1"
+    return Cell(text, value=row.count)
+
+
 _LAST_HOLDER = "op that released the last reference"
-LARGEST: tuple[Column[LiveBlock], ...] = (
+LARGEST: tuple[Column[EqualBlocks], ...] = (
     Column(
         "Allocation",
-        lambda block: _make_module_cell(block.name),
+        lambda row: _make_module_cell(row.block.name),
         numeric=False,
         code=True,
         help="tensor, or the op that allocated it",
     ),
-    Column("Size", lambda block: make_bytes_cell(block.bytes), meter=True),
-    Column("Category", lambda block: make_text_cell(block.category), numeric=False),
-    Column("Tensor", lambda block: _make_tensor_cell(block.shape, block.dtype), numeric=False, wrap=True),
+    Column("Size", lambda row: make_bytes_cell(row.bytes), meter=True, help="of all blocks of the row"),
+    Column("Blocks", _make_blocks_cell, help="allocations that differ only in the number of their layer"),
+    Column("Category", lambda row: make_text_cell(row.block.category), numeric=False),
+    Column("Tensor", lambda row: _make_tensor_cell(row.block.shape, row.block.dtype), numeric=False, wrap=True),
     Column(
-        "Source line", lambda block: make_text_cell(block.line), numeric=False, wrap=True, help="where it was allocated"
+        "Source line",
+        lambda row: make_text_cell(row.block.line),
+        numeric=False,
+        wrap=True,
+        help="where it was allocated",
     ),
-    Column("Freed by", lambda block: make_text_cell(block.freed_by), numeric=False, wrap=True, help=_LAST_HOLDER),
-    Column("Module", lambda block: _make_module_cell(block.module), numeric=False, weight=Weight.DETAIL),
-    Column("Allocated by", lambda block: make_text_cell(block.op), numeric=False, weight=Weight.DETAIL),
-    Column("Phase", lambda block: make_text_cell(block.phase), numeric=False, weight=Weight.DETAIL),
+    Column("Freed by", lambda row: make_text_cell(row.block.freed_by), numeric=False, wrap=True, help=_LAST_HOLDER),
+    Column("Module", lambda row: _make_module_cell(row.block.module), numeric=False, weight=Weight.DETAIL),
+    Column("Allocated by", lambda row: make_text_cell(row.block.op), numeric=False, weight=Weight.DETAIL),
+    Column("Phase", lambda row: make_text_cell(row.block.phase), numeric=False, weight=Weight.DETAIL),
 )
 
 

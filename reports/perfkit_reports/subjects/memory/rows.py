@@ -1,11 +1,16 @@
-"""Groups memory by module: the blocks of a stack of equal layers share a row."""
+"""Groups memory by module, and equal allocations: the blocks of a stack of equal layers share a row."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from perfkit.analysis.memory.layers import fold_layer_numbers
-from perfkit.analysis.model.memory_model import MemoryRow
+from perfkit.analysis.model.memory_model import LiveBlock, MemoryRow
+
+_INDEX = re.compile(r"\[\d+\]")  # of an optimizer's state, by parameter
 
 
 @dataclass(frozen=True)
@@ -40,3 +45,34 @@ def group_by_module(rows: Iterable[MemoryRow]) -> list[ModuleRow]:
             )
         )
     return sorted(grouped, key=lambda row: -row.bytes)
+
+
+@dataclass(frozen=True)
+class EqualBlocks:
+    """`count` allocations that differ only in the numbers of their layers; `block` is one, with `*` for these."""
+
+    block: LiveBlock
+    count: int
+
+    @property
+    def bytes(self) -> int:
+        """Their sum."""
+        return self.count * self.block.bytes
+
+
+def group_equal_blocks(blocks: Iterable[LiveBlock]) -> list[EqualBlocks]:
+    """Allocations of equal size, category and origin share a row; a single one keeps its name.
+
+    The largest sum first.
+    """
+    groups: dict[LiveBlock, list[LiveBlock]] = defaultdict(list)
+    for block in blocks:
+        groups[replace(block, name=_fold_numbers(block.name), module=_fold_numbers(block.module))].append(block)
+    rows = [
+        EqualBlocks(members[0] if len(members) == 1 else folded, len(members)) for folded, members in groups.items()
+    ]
+    return sorted(rows, key=lambda row: -row.bytes)
+
+
+def _fold_numbers(name: str) -> str:
+    return _INDEX.sub("[*]", fold_layer_numbers(name))

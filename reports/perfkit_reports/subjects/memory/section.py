@@ -1,17 +1,20 @@
 """The memory section of every report: balance at the peak, and each holder in detail."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from perfkit.analysis.model.memory_model import LiveBlock, MemoryRow
+from perfkit.analysis.model.memory_model import MemoryAccount, MemoryRow
+from perfkit.core import units
 from perfkit_reports.charts import memory_flame, memory_peak, memory_steps, memory_timeline
-from perfkit_reports.document.blocks import Block, Choice, Facts, Group, Section, Table, Text
+from perfkit_reports.document.blocks import Block, Choice, Details, Facts, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.holders import Holder
 from perfkit_reports.selection import make_memory_key
 from perfkit_reports.subjects.memory import balance, memory_columns, memory_sentences
-from perfkit_reports.subjects.memory.rows import ModuleRow, group_by_module
+from perfkit_reports.subjects.memory.rows import ModuleRow, group_by_module, group_equal_blocks
 from perfkit_reports.subjects.tables import SHORT, make_table
+from perfkit_reports.wording import format_plural
 
 ROWS = 120  # maximum rows of a table with one holder
 _INTRO = "Live memory at the peak. Each byte counts in one category; the parts sum to the peak."
@@ -41,9 +44,9 @@ def build_section(
     blocks = (
         *_build_failures(holders, weight),
         *(peaks or _build_peak(holders, what, peak, words)),
-        _build_balance(holders, what, weight),
-        *([flame] if flame else []),
-        *_build_details(holders, what, timelines=timelines),
+        *_build_holders(holders, what, timelines=timelines),
+        *([Details(id="memory-tree", title=flame.title, blocks=(replace(flame, title=""),))] if flame else []),
+        Details(id="memory-sums", title="Balance", weight=weight, blocks=(_build_balance(holders, what, weight),)),
     )
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
 
@@ -111,7 +114,7 @@ def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Bloc
     return Facts(id="memory-balance", weight=weight, items=(*items, ("Source", Cell(account.source))))
 
 
-def _build_details(holders: Sequence[Holder], what: str, *, timelines: bool) -> list[Block]:
+def _build_holders(holders: Sequence[Holder], what: str, *, timelines: bool) -> list[Block]:
     if len(holders) == 1:
         return _build_holder(holders[0], 0, ROWS, timelines=timelines)
     return [
@@ -129,42 +132,57 @@ def _build_details(holders: Sequence[Holder], what: str, *, timelines: bool) -> 
 
 
 def _build_holder(holder: Holder, place: int, most: int, *, timelines: bool) -> list[Block]:
+    """Memory over time, what grows and what is large, and folded what explains these."""
     account = holder.account
     blocks: list[Block] = [_build_timeline(holder, place)] if timelines else []
-    if peaks := memory_sentences.describe_step_peaks(account):
-        text = Text(id=f"memory-steps-{place}", lines=(peaks,), style="caption")
-        blocks.append(memory_steps.build_chart(account, place, peaks) or text)
-    fragmentation = account.fragmentation
-    if fragmentation is not None:
-        title, reserved_columns = (
-            "Reserved and free",
-            memory_columns.build_reserved_columns(fragmentation.reserved_bytes),
-        )
-        caption = memory_sentences.describe_fragmentation(account)
-        blocks += make_table(
-            f"memory-reserved-{place}",
-            title,
-            reserved_columns,
-            memory_sentences.list_free_parts(fragmentation),
-            "part",
-            data="",
-            limit=None,
-            caption=caption,
-        )
     title, caption = "Growth per step", memory_sentences.describe_growth(account.growth)
     ranked = {"data": "memory_growth", "limit": most, "sorted": "Growth"}
     blocks += make_table(
         f"memory-growth-{place}", title, memory_columns.GROWTH, account.growth, "origin", caption=caption, **ranked
     )
-    title, ranked = "Largest allocations at peak", {"data": "memory_largest", "limit": ROWS, "sorted": "Size"}
-    ranked["about"] = _get_key
-    blocks += make_table(
-        f"memory-largest-{place}", title, memory_columns.LARGEST, account.largest_blocks, "allocation", **ranked
+    blocks += [*_build_largest(account, place, most), *_build_bytes(holder, place, most)]
+    if more := tuple(_build_more(account, place)):
+        blocks.append(Details(id=f"memory-more-{place}", title="Reserved memory and step peaks", blocks=more))
+    return blocks
+
+
+def _build_largest(account: MemoryAccount, place: int, most: int) -> Iterator[Block]:
+    """The largest allocations; equal ones share a row, whose sizes sum to that of the caption."""
+    size = sum(block.bytes for block in account.largest_blocks)
+    share = f", {units.format_percent(size / account.peak_bytes, 0)} of the peak" if account.peak_bytes else ""
+    yield from make_table(
+        f"memory-largest-{place}",
+        "Largest allocations at peak",
+        memory_columns.LARGEST,
+        group_equal_blocks(account.largest_blocks),
+        "row",
+        data="memory_largest",
+        limit=most,
+        sorted="Size",
+        about=lambda row: make_memory_key(row.block.category),
+        caption=f"{format_plural(len(account.largest_blocks), 'block')} of {units.format_bytes(size)}{share}.",
     )
-    return [*blocks, *_build_bytes(holder, place, most)]
 
 
-def _get_key(row: LiveBlock | MemoryRow | ModuleRow) -> str:
+def _build_more(account: MemoryAccount, place: int) -> Iterator[Block]:
+    if peaks := memory_sentences.describe_step_peaks(account):
+        text = Text(id=f"memory-steps-{place}", lines=(peaks,), style="caption")
+        yield memory_steps.build_chart(account, place, peaks) or text
+    fragmentation = account.fragmentation
+    if fragmentation is not None:
+        yield from make_table(
+            f"memory-reserved-{place}",
+            "Reserved and free",
+            memory_columns.build_reserved_columns(fragmentation.reserved_bytes),
+            memory_sentences.list_free_parts(fragmentation),
+            "part",
+            data="",
+            limit=None,
+            caption=memory_sentences.describe_fragmentation(account),
+        )
+
+
+def _get_key(row: MemoryRow | ModuleRow) -> str:
     return make_memory_key(row.category)
 
 
