@@ -30,14 +30,14 @@ def build_document(analysis: MemoryAnalysis) -> Document:
         kind="memory",
         title=analysis.title,
         eyebrow=(analysis.title, analysis.kind, analysis.created_at[:10]),
-        headline=memory_sentences.build_headline(holders),
+        headline=memory_sentences.build_headline(holders, analysis.findings),
         perfkit=analysis.perfkit,
         created_at=analysis.created_at,
         tiles=tuple(Tile(title, cell) for holder in holders[:1] for title, cell in _list_tiles(holder.account)),
         warnings=analysis.notes,
         sections=(
-            findings.build_section(analysis.findings, "Device" if len(holders) > 1 else ""),
             build_section(holders, "device", weight=Weight.BRIEF, peak=Weight.BRIEF),
+            findings.build_section(analysis.findings, "Device" if len(holders) > 1 else ""),
             Section(
                 "method",
                 "Method",

@@ -2,30 +2,34 @@
 
 from collections.abc import Sequence
 
+from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount, MemoryGrowth, format_request_origin
 from perfkit.core import units
 from perfkit_reports.holders import Holder
+from perfkit_reports.subjects.memory.memory_fixes import choose_first_fix, describe_fix
 from perfkit_reports.wording import format_plural, format_sentence
 
 _NAMED = 3  # maximum number of categories in a headline
 _WORTH = 0.005  # smaller shares round to 0 % and are not named
 
 
-def build_headline(holders: Sequence[Holder]) -> str:
-    """`Peak 22.4 GiB in backward of step 3: 61 % activation, ...`, of the holder with the highest peak."""
+def build_headline(holders: Sequence[Holder], findings: Sequence[Finding] = ()) -> str:
+    """`Peak 22.4 GiB in backward of step 3: 61 % activation; recompute blocks in backward to save up to 8.2 GiB.`
+
+    Of the holder with the highest peak; without a fix, its three largest categories.
+    """
     if not holders:
         return "The file contains no allocation events."
     highest = max(holders, key=lambda holder: holder.account.peak_bytes)
     account = highest.account
     where = f" on {highest.name}" if len(holders) > 1 else ""
+    fix = choose_first_fix(findings, highest.name)
+    split = _format_split(account, _NAMED if fix is None else 1) + ("" if fix is None else f"; {describe_fix(fix)}")
     if account.failed_request is not None:
         requested = account.failed_request.bytes
         request = "" if requested is None else f": {units.format_bytes(requested)} requested"
-        return (
-            f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak"
-            f"{_format_split(account)}."
-        )
-    return f"Peak {units.format_bytes(account.peak_bytes)}{format_moment(account)}{where}{_format_split(account)}."
+        return f"Out of memory{where}{request} with {units.format_bytes(account.peak_bytes)} alive at the peak{split}."
+    return f"Peak {units.format_bytes(account.peak_bytes)}{format_moment(account)}{where}{split}."
 
 
 def format_moment(account: MemoryAccount) -> str:
@@ -35,8 +39,8 @@ def format_moment(account: MemoryAccount) -> str:
     return phase + step
 
 
-def _format_split(account: MemoryAccount) -> str:
-    largest = sorted(account.categories, key=lambda part: -part.bytes)[:_NAMED]
+def _format_split(account: MemoryAccount, most: int = _NAMED) -> str:
+    largest = sorted(account.categories, key=lambda part: -part.bytes)[:most]
     parts = [
         f"{units.format_percent(part.bytes / account.peak_bytes, 0)} {part.category}"
         for part in largest

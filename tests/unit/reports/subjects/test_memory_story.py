@@ -1,5 +1,6 @@
 import msgspec
 
+from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.memory_model import Fragmentation, MemoryAccount
 from perfkit.core import allocations
 from perfkit.core.allocations import FailedRequest
@@ -94,3 +95,30 @@ def test_step_peaks_need_two_steps() -> None:
         memory_story.describe_step_peaks(msgspec.structs.replace(account, step_peaks=(7 * MIB, 7 * MIB)))
     ) == ["2", "7.00 MiB"]
     assert memory_story.describe_step_peaks(msgspec.structs.replace(account, step_peaks=(7,))) == ""
+
+
+def advice(finding_id: str, action: str, saved: int | None = None, severity: str = "gain", device: str = "") -> Finding:
+    title = f"{finding_id.partition('.')[2].capitalize()}: 40 % of peak"
+    return Finding(
+        id=finding_id,
+        severity=severity,
+        title=title,
+        variant=device,
+        evidence="",
+        action=action,
+        gain_bytes=saved,
+    )
+
+
+def test_the_headline_says_what_to_do_first() -> None:
+    account = sample_accounts.step(412 * 2**20)
+    holders = [Holder("cuda:0", account)]
+    small = advice("memory.gradients", "update each parameter in backward", 3 * 2**20)
+    large = advice("memory.parameters", "Shard them over ranks with fully_shard; offload them", 90 * 2**20)
+    elsewhere = advice("memory.logits", "compute the loss in chunks", 2**40, device="cuda:1")
+    headline = memory_story.build_headline(holders, [small, large, elsewhere])
+    assert headline.endswith("; shard parameters over ranks to save up to 90.0 MiB.")
+    leak = advice("memory.growth", "find what keeps tensors: append loss.item()", severity="warning")
+    assert memory_story.build_headline(holders, [large, leak]).endswith("; find what keeps tensors.")
+    failed = advice("memory.request_failed", "reduce activation first", severity="warning")
+    assert memory_story.build_headline(holders, [failed]) == memory_story.build_headline(holders)
