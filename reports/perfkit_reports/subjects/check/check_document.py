@@ -54,8 +54,8 @@ def build_document(check: Check) -> Document:
         Section("results", "Quantities", tuple(_build_results(variants)), intro=(_READING,)),
         Section("why", "Causes", causes.build_blocks(variants), intro=(_WHY,)),
         Section("pairs", "Pairs", tuple(_build_pairs(variants)), intro=(_PAIRS,)),
-        Section("method", "Method", tuple(_build_method(check)), nav="Method"),
-        Section("environment", "Environment", (_build_environment(check),)),
+        Section("method", "Method", tuple(_build_method(check)), nav="Method", folded=True),
+        Section("environment", "Environment", (_build_environment(check),), folded=True),
     )
     headline = check_sentences.build_headline(check)
     return Document(

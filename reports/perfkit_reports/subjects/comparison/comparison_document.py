@@ -194,7 +194,7 @@ def _build_runs(comparison: Comparison) -> Section:
     )
     alike = "No environment differences recorded."
     nothing = () if differing or len(comparison.sides) < 2 else make_list("alike", [alike], style="empty")
-    return Section("where", "Runs", (runs, *differing, *nothing))
+    return Section("where", "Runs", (runs, *differing, *nothing), folded=not differing)
 
 
 def _build_data(comparison: Comparison) -> tuple[RawTable, ...]:

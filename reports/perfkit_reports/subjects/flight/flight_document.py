@@ -127,7 +127,7 @@ def _build_sections(analysis: FlightAnalysis) -> Iterator[Section]:
         rest = (f"{format_plural(more, 'more mismatched collective')}: see tables/calls.parquet.",) if more > 0 else ()
         yield Section("meetings", "Mismatched collectives", tuple(blocks), nav="Mismatches", intro=rest)
     yield Section("ranks", "Ranks", tuple(_build_ranks(analysis)), intro=_INTRO)
-    yield Section("method", "Method", (_build_method(analysis), build_provenance(analysis.provenance)))
+    yield Section("method", "Method", (_build_method(analysis), build_provenance(analysis.provenance)), folded=True)
 
 
 def _build_meeting(meeting: MismatchedCollective, place: int) -> Iterator[Block]:

@@ -38,7 +38,7 @@ def build_document(history: History) -> Document:
     sections = (
         Section("changes", "Changes", tuple(_build_changes(history, changes))),
         Section("series", "Series", tuple(_build_series(history, changes)), intro=(_READING,)),
-        Section("method", "Change detection", tuple(_build_method(history)), nav="Method"),
+        Section("method", "Change detection", tuple(_build_method(history)), nav="Method", folded=True),
     )
     return Document(
         kind="history",

@@ -57,12 +57,13 @@ LARGEST: tuple[Column[EqualBlocks], ...] = (
 )
 
 
-def build_op_columns(peak: int) -> list[Column[MemoryRow]]:
-    """Columns of bytes by module and op, with their share of `peak`."""
+def build_op_columns(peak: int, *, with_modules: bool) -> list[Column[MemoryRow]]:
+    """Columns of bytes by module and op, with their share of `peak`; the op names a row where no module is known."""
+    size = Column[MemoryRow]("Size", lambda row: make_bytes_cell(row.bytes), meter=True)
+    op = Column[MemoryRow]("Allocated by", lambda row: make_text_cell(row.op), numeric=False, code=not with_modules)
+    module = Column[MemoryRow]("Module", lambda row: _make_module_cell(row.module), numeric=False, code=True)
     return [
-        Column("Module", lambda row: _make_module_cell(row.module), numeric=False, code=True),
-        Column("Size", lambda row: make_bytes_cell(row.bytes), meter=True),
-        Column("Allocated by", lambda row: make_text_cell(row.op), numeric=False),
+        *((module, size, op) if with_modules else (op, size)),
         Column("Category", lambda row: make_text_cell(row.category), numeric=False),
         Column("Share", lambda row: _make_share_cell(row.bytes, peak), help="of the peak"),
         Column("Blocks", lambda row: make_calls_cell(row.blocks)),

@@ -43,6 +43,7 @@ def build_document(analysis: MemoryAnalysis) -> Document:
                 "Method",
                 (_build_method(analysis), build_provenance(analysis.provenance)),
                 nav="Method",
+                folded=True,
             ),
         ),
         data=build_data(holders, "device"),

@@ -190,16 +190,16 @@ def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
     """Bytes by module, and by module and op, where known."""
     peak = holder.account.peak_bytes
     ops = sorted(holder.account.rows, key=lambda row: -row.bytes)
-    modules = group_by_module(ops)
+    with_modules = any(row.module for row in ops)
     options: dict[tuple[str, ...], Block] = {}
     for name, title, table_columns, rows, known in (
-        ("modules", "Modules", memory_columns.build_module_columns(peak), modules, any(row.module for row in modules)),
+        ("modules", "Modules", memory_columns.build_module_columns(peak), group_by_module(ops), with_modules),
         (
             "ops",
-            "Modules and ops",
-            memory_columns.build_op_columns(peak),
+            "Modules and ops" if with_modules else "Ops",
+            memory_columns.build_op_columns(peak, with_modules=with_modules),
             ops,
-            any(row.module or row.op for row in ops),
+            with_modules or any(row.op for row in ops),
         ),
     ):
         if known:
@@ -208,12 +208,13 @@ def _build_bytes(holder: Holder, place: int, most: int) -> list[Block]:
             (options[title,],) = make_table(f"memory-{name}-{place}", table_title, table_columns, rows, "row", **ranked)
     if not options:
         return []
-    choice = Choice(id=f"memory-bytes-{place}", keys=("Group by",), options=options, filter="module, op, category")
+    filtered = "module, op, category" if with_modules else "op, category"
+    choice = Choice(id=f"memory-bytes-{place}", keys=("Group by",), options=options, filter=filtered)
     intro = Text(
         id=f"memory-bytes-{place}-intro",
-        lines=(
-            "All memory alive at the peak, by module and by the op that allocated it.",
-            "Repeated layers share a row: h.* stands for h.0, h.1 and so on.",
-        ),
+        lines=("All memory alive at the peak; repeated layers share a row: h.* stands for h.0, h.1 and so on.",)
+        if with_modules
+        else ("All memory alive at the peak.",),
     )
-    return [Group(id=f"memory-made-{place}", title="By module and op", blocks=(intro, choice))]
+    title = "By module and op" if with_modules else "By op"
+    return [Group(id=f"memory-made-{place}", title=title, blocks=(intro, choice))]

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from perfkit.analysis.model.plan import GpuOffer, Plan
+from perfkit.analysis.model.plan import GpuOffer, Plan, PlannedVariant
 from perfkit.core import units
 from perfkit.plan.rental.offers import find_answer, find_fastest, find_fewest
 from perfkit.store.price import format_cost_unit
@@ -98,9 +98,10 @@ def format_run_cost(plan: Plan, offer: GpuOffer) -> str:
 
 def list_next_steps(plan: Plan) -> list[NextStep]:
     """What to do: measure the cheapest, the fastest and the smallest offer, or find techniques that fit."""
+    label = shlex.quote(plan.workload.label)
     if not plan.offers:
-        return []
-    best, label = plan.offers[0], shlex.quote(plan.workload.label)
+        return _list_steps_without_offers(plan, label)
+    best = plan.offers[0]
     if not best.fits:
         gpus = f"--gpu {best.device}" + (f" --world-size {best.count}" if best.count > 1 else "")
         return [NextStep("Find what fits", f"{best.count} x {best.device}", f"perfkit plan {label} {gpus} --search")]
@@ -117,8 +118,33 @@ def list_next_steps(plan: Plan) -> list[NextStep]:
     ]
     unpriced = next((offer.device for offer in plan.offers if offer.price is None), None)
     if unpriced is not None:
-        steps.append(NextStep("Compare costs", unpriced, f"--price {unpriced}=2.49EUR/h (your price)"))
+        again = plan.command or f"perfkit plan {label} --gpu {unpriced}"
+        steps.append(NextStep("Compare costs at your price", unpriced, f"{again} --price {unpriced}=PRICE/h"))
     return steps
+
+
+def _list_steps_without_offers(plan: Plan, label: str) -> list[NextStep]:
+    """Measure the fastest variant that fits, or find techniques that fit."""
+    known = [variant for variant in plan.variants if variant.needed_bytes is not None]
+    fitting = known if plan.limit_bytes is None else [variant for variant in known if variant.fits]
+    if known and not fitting:
+        gpu = f" --gpu {plan.device_name}" if plan.device_name else ""
+        return [NextStep("Find what fits", plan.device_name or plan.device, f"perfkit plan {label}{gpu} --search")]
+    timed = [variant for variant in fitting if variant.step_s is not None]
+    best = min(timed or fitting, key=_get_cost, default=None)
+    if best is None:
+        return []
+    goal = "" if len(known) == 1 else ": fastest" if timed else ": least memory"
+    ranks = f" --world-size {best.world_size}" if best.world_size > 1 else ""
+    techniques = "" if best.is_baseline else f" -t {best.name.partition('@')[0]}"
+    return [NextStep(f"Measure{goal}", best.name, f"perfkit bench -w {label}{techniques}{ranks}")]
+
+
+def _get_cost(variant: PlannedVariant) -> float:
+    """Seconds of a step, else bytes."""
+    if variant.step_s is not None:
+        return variant.step_s.total.value
+    return 0.0 if variant.needed_bytes is None else variant.needed_bytes.value
 
 
 def _format_bench(label: str, offer: GpuOffer) -> str:

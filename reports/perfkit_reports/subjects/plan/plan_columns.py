@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 from perfkit.analysis.model.plan import GpuOffer, NonTensorMemory, Plan, PlannedVariant
 from perfkit.core import units
@@ -25,7 +26,7 @@ def build_variant_columns(plan: Plan, styles: dict[str, Style]) -> list[Column[P
     columns.append(_column("Allocator peak", plan_cells.make_peak_cell, help="peak of torch's allocator in one rank"))
     if any(variant.outside_allocator for variant in plan.variants):
         columns.append(_column("Needed", plan_cells.make_needed_cell, help="including memory outside the allocator"))
-    if len(plan.variants) > 1:
+    if len(plan.variants) > 1 and any(variant.is_baseline for variant in plan.variants):
         columns.append(_column("vs baseline", lambda variant: plan_cells.make_change_cell(variant, plan)))
     if limit is not None:
         columns.append(
@@ -58,17 +59,48 @@ def _make_name_cell(variant: PlannedVariant, style: Style) -> Cell:
     return Cell(variant.name, value=variant.name, swatch=(style.color, style.symbol))
 
 
-def _describe_place(variant: PlannedVariant, row: NonTensorMemory) -> str:
-    return "in the peak" if row in variant.within_allocator else "outside the allocator"
+class NonTensorRow(NamedTuple):
+    """Equal non-tensor memory of `variants`; `in_peak` says whether it counts in the allocator's peak."""
+
+    variants: str
+    memory: NonTensorMemory
+    in_peak: bool
 
 
-BEYOND: tuple[Column[tuple[PlannedVariant, NonTensorMemory]], ...] = (
-    Column("Variant", lambda row: Cell(row[0].name), numeric=False),
-    Column("Memory", lambda row: Cell(row[1].name), numeric=False),
+def group_equal_rows(plan: Plan) -> list[NonTensorRow]:
+    """Non-tensor memory in the order of the plan; variants with equal figures share a row."""
+    names: dict[tuple[NonTensorMemory, bool], list[str]] = {}
+    for variant in plan.variants:
+        for in_peak, rows in ((True, variant.within_allocator), (False, variant.outside_allocator)):
+            for row in rows:
+                names.setdefault((row, in_peak), []).append(variant.name)
+    every = sum(variant.memory is not None for variant in plan.variants)
+    return [
+        NonTensorRow("all" if len(owners) == every > 1 else ", ".join(owners), row, in_peak)
+        for (row, in_peak), owners in names.items()
+    ]
+
+
+BEYOND: tuple[Column[NonTensorRow], ...] = (
+    Column("Memory", lambda row: Cell(row.memory.name), numeric=False),
+    Column("Variant", lambda row: Cell(row.variants), numeric=False, wrap=True),
     Column(
-        "Location", lambda row: Cell(_describe_place(*row)), numeric=False, help="inside or outside the allocator peak"
+        "Location",
+        lambda row: Cell("in the peak" if row.in_peak else "outside the allocator"),
+        numeric=False,
+        help="inside or outside the allocator peak",
     ),
-    Column("Expected", lambda row: Cell(units.format_bytes(row[1].bytes.value), value=row[1].bytes.value), meter=True),
-    Column("Range", lambda row: Cell(plan_cells.format_size_span(row[1].bytes) or "exact")),
-    Column("Source of the range", lambda row: Cell(row[1].source), numeric=False, wrap=True),
+    Column(
+        "Expected",
+        lambda row: Cell(units.format_bytes(row.memory.bytes.value), value=row.memory.bytes.value),
+        meter=True,
+    ),
+    Column("Range", lambda row: Cell(plan_cells.format_size_span(row.memory.bytes) or "exact")),
+    Column(
+        "Source of the range",
+        lambda row: Cell(row.memory.source),
+        numeric=False,
+        wrap=True,
+        weight=Weight.DETAIL,
+    ),
 )

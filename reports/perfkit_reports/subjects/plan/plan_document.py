@@ -28,12 +28,12 @@ from perfkit_reports.subjects.plan.plan_packing import build_packing_table
 from perfkit_reports.subjects.plan.plan_phases import build_phases_table
 from perfkit_reports.subjects.plan.plan_scaling import build_scaling_sections
 from perfkit_reports.subjects.plan.roofline import build_plan_roofline
-from perfkit_reports.subjects.plan.step_time import build_time_sections
+from perfkit_reports.subjects.plan.step_time import build_time_bars
 from perfkit_reports.subjects.tables import make_list, make_table
 
 # Tables of an account over time, which a step that never ran lacks.
 _TIMED = ("memory_timeline", "memory_bands")
-_INTRO = "Modeled peak memory of one rank: allocator memory by category, and memory outside torch's allocator."
+_INTRO = "Modeled memory of one rank: non-tensor memory, then the allocator's peak of each variant."
 
 
 def build_document(plan: Plan) -> Document:
@@ -51,6 +51,7 @@ def build_document(plan: Plan) -> Document:
         lead=tuple(plan_headline.list_remarks(plan)),
         tiles=tuple(_build_tiles(plan)),
         summary=(
+            *_build_picture(plan),
             *build_offers_table(plan),
             *plan_largest.build_largest_table(plan),
             *build_packing_table(plan),
@@ -62,11 +63,10 @@ def build_document(plan: Plan) -> Document:
         ),
         sections=(
             _build_memory_section(plan, styles),
-            *build_time_sections(plan),
-            build_plan_roofline(plan, styles),
+            replace(build_plan_roofline(plan, styles), folded=True),
             *recomputation.build_sections(plan.recomputations),
             *build_scaling_sections(plan),
-            Section("method", "Method", tuple(_build_method(plan))),
+            Section("method", "Method", tuple(_build_method(plan)), folded=True),
         ),
         data=(*build_data(plan), *(table for table in tables if table.name not in _TIMED)),
         raw={PLAN_FILE: plan, SUMMARY_FILE: _summarize_plan(plan)},
@@ -92,7 +92,6 @@ def _build_tiles(plan: Plan) -> Iterator[Tile]:
         )
     if plan.limit_bytes is not None:
         yield Tile("Memory limit", Cell(units.format_bytes(plan.limit_bytes), detail=plan.device_name or plan.device))
-    yield Tile("Variants", Cell(f"{len(plan.variants):,}", detail="nothing was trained"))
 
 
 def _build_variants(plan: Plan, styles: dict[str, palette.Style]) -> Table:
@@ -177,11 +176,9 @@ def _list_provenance(plan: Plan) -> Iterator[Provenance]:
 
 
 def _build_memory_section(plan: Plan, styles: dict[str, palette.Style]) -> Section:
-    """Bars of needed memory, then each variant's peak and step."""
-    holders = _list_holders(plan, styles)
-    if not holders:
-        return account(holders, "variant")
-    return replace(account(holders, "variant", peaks=tuple(_build_needed(plan))), intro=(_INTRO,))
+    """Non-tensor memory, then each variant's peak and step."""
+    section = account(_list_holders(plan, styles), "variant", peaks=tuple(_build_beyond(plan)))
+    return replace(section, title="Memory in detail", intro=(_INTRO,), folded=True)
 
 
 def _list_holders(plan: Plan, styles: dict[str, palette.Style]) -> list[Holder]:
@@ -193,12 +190,17 @@ def _list_holders(plan: Plan, styles: dict[str, palette.Style]) -> list[Holder]:
     ]
 
 
-def _build_needed(plan: Plan) -> Iterator[Block]:
+def _build_picture(plan: Plan) -> Iterator[Block]:
+    """Bars of needed memory beside those of the step time, one per variant."""
     known = [variant for variant in plan.variants if variant.needed_bytes is not None]
-    yield _build_needed_chart([_build_stack(variant) for variant in known], plan.limit_bytes)
-    rows = [
-        (variant, row) for variant in plan.variants for row in (*variant.within_allocator, *variant.outside_allocator)
-    ]
+    bars = [_build_needed_chart([_build_stack(variant) for variant in known], plan.limit_bytes)] if known else []
+    if picture := (*bars, *build_time_bars(plan)):
+        yield Group(id="picture", blocks=picture, beside=True, weight=Weight.BRIEF)
+
+
+def _build_beyond(plan: Plan) -> Iterator[Block]:
+    """Rows that are equal in several variants are one."""
+    rows = plan_columns.group_equal_rows(plan)
     yield from make_table(
         "beyond", "Non-tensor memory", plan_columns.BEYOND, rows, "row", data="beside_tensors", limit=None
     )
@@ -220,6 +222,7 @@ def _build_needed_chart(stacks: list[MemoryStack], limit_bytes: int | None) -> C
     return Chart(
         id="needed",
         figure=build_memory_figure(stacks, "needed per rank", "of the total", limit_bytes),
+        title="Memory needed per rank",
         label="Memory needed by each variant, by category; totals are in the variants table",
         caption="" if in_sight else f"Memory limit {units.format_bytes(limit_bytes or 0)}, far above these bars.",
         legend=[(name, fill.color, fill.pattern) for name, fill in list_fills(stacks)],

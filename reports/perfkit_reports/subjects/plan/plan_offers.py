@@ -34,7 +34,7 @@ def build_offers_table(plan: Plan) -> Iterator[Table]:
 
 
 def build_next_steps(plan: Plan) -> Iterator[Table]:
-    """Commands that follow from the answer; none on a CPU."""
+    """Commands that follow from the answer; none without known memory needs."""
     steps = plan_answer.list_next_steps(plan)
     if steps:
         yield Table(
@@ -119,9 +119,10 @@ def _build_columns(plan: Plan) -> list[Column[GpuOffer]]:
         Column[GpuOffer]("Step time", _make_step_cell),
         Column[GpuOffer](f"{unit.capitalize()}/s", make_speed_cell, weight=Weight.BRIEF),
         Column[GpuOffer]("MFU", make_mfu_cell, weight=Weight.BRIEF),
-        Column[GpuOffer](f"Cost per {format_cost_unit(unit)}", make_cost_cell, weight=Weight.BRIEF),
         Column[GpuOffer]("Count", lambda offer: make_integer_cell(offer.count), weight=Weight.DETAIL),
     ]
+    if any(offer.price is not None for offer in plan.offers):
+        columns.append(Column(f"Cost per {format_cost_unit(unit)}", make_cost_cell, weight=Weight.BRIEF))
     if plan.run_units is not None:
         columns.append(Column("Run", _make_run_cell(plan), weight=Weight.BRIEF))
     return columns
@@ -130,5 +131,5 @@ def _build_columns(plan: Plan) -> list[Column[GpuOffer]]:
 _NEXT: tuple[Column[NextStep], ...] = (
     Column("Goal", lambda step: Cell(step.goal), numeric=False, weight=Weight.BRIEF),
     Column("Choice", lambda step: Cell(step.choice), numeric=False, weight=Weight.BRIEF),
-    Column("Command", lambda step: Cell(step.command), numeric=False, wrap=True, weight=Weight.BRIEF),
+    Column("Command", lambda step: Cell(step.command), numeric=False, wrap=True, code=True, weight=Weight.BRIEF),
 )

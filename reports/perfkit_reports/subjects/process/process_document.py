@@ -85,7 +85,7 @@ def build_document(analysis: ProcessAnalysis) -> Document:
         sections=(
             findings.build_section(analysis.findings, "", _NOTHING),
             Section("stacks", "Python stacks", tuple(_build_stacks(analysis)), intro=_INTRO),
-            Section("method", "Method", (_build_method(analysis),)),
+            Section("method", "Method", (_build_method(analysis),), folded=True),
         ),
         raw={PROCESS_FILE: analysis, SUMMARY_FILE: _build_summary(analysis)},
         saves=PROCESS_FILE,

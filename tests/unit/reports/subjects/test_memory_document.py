@@ -99,7 +99,7 @@ def test_what_was_not_recorded_is_said_and_never_zero() -> None:
     assert [tile.cell.known for tile in bare.tiles if tile.title == "Reserved but free"] == [False]
     assert "memory-reserved-0" not in found
     assert "memory-bytes-0" not in found
-    assert [*blocks(build_document(sample.nothing()))][0] == "memory-none"
+    assert next(iter(blocks(build_document(sample.nothing())))) == "memory-none"
 
 
 def test_rows_hold_every_byte_and_categories_sum_to_the_peak() -> None:

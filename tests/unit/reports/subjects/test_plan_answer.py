@@ -59,7 +59,7 @@ def test_the_table_of_what_to_do_has_a_command_for_each_goal() -> None:
     ]
     assert build_document(asked).summary[-1].id == "next-steps"
     (*_, price) = list_next_steps(plan(offer("l40s", 1, 3.0)))
-    assert price.command.startswith("--price l40s=")
+    assert price.command == "perfkit plan -t amp,ckpt --price l40s=PRICE/h"
 
 
 def test_what_may_fit_is_said_to() -> None:
@@ -78,6 +78,20 @@ def test_where_nothing_fits_the_closest_is_named() -> None:
     assert "no fake kernel" in describe_answer(plan(unknown))
 
 
-def test_a_plan_for_a_cpu_has_no_offers() -> None:
+def test_costs_have_a_column_only_at_a_price() -> None:
+    unpriced = blocks(build_document(plan(offer("l40s", 1, 3.0), offer("t4", 2, 4.0))))["offers"]
+    assert not [each.title for each in unpriced.columns if each.title.startswith("Cost")]
+
+
+def test_a_plan_without_offers_ends_in_what_to_measure() -> None:
     found = blocks(build_document(sample.alone()))
-    assert not {"offers", "next-steps"} & set(found)
+    assert "offers" not in found
+    assert column(found["next-steps"], "Command") == ["perfkit bench -w gpt:size=small"]
+    one_fits = replace(
+        sample.realistic(),
+        variants=tuple(replace(each, fits=each.name == "ckpt") for each in sample.realistic().variants),
+    )
+    assert [step.command for step in list_next_steps(one_fits)] == ["perfkit bench -w gpt:size=small -t ckpt"]
+    (search,) = list_next_steps(sample.realistic())  # none fits for sure
+    assert search.command == "perfkit plan gpt:size=small --gpu rtx-4090 --search"
+    assert list_next_steps(sample.nothing()) == []

@@ -84,7 +84,7 @@ def test_a_variant_planned_alone_is_compared_with_none() -> None:
 def test_no_variant_is_the_least_or_fastest_if_its_fit_is_unknown() -> None:
     document = build_document(sample.realistic())
     assert list_figures(document.headline) == ["2", "3", "1.00 GiB"]
-    assert [tile.title for tile in document.tiles] == ["Memory limit", "Variants"]
+    assert [tile.title for tile in document.tiles] == ["Memory limit"]
 
 
 def test_a_plan_without_a_limit_says_what_it_needs() -> None:
@@ -130,6 +130,25 @@ def test_bars_are_as_long_as_what_is_needed_with_its_bounds_and_the_limit() -> N
     assert bounds["error_x"]["arrayminus"] == pytest.approx([220 / 1024] * 3)
     (line,) = chart.figure["layout"]["shapes"]
     assert (line["x0"], line["x1"]) == (1.0, 1.0)
+
+
+def test_equal_memory_outside_the_allocator_is_one_row_of_all_its_variants() -> None:
+    plan = sample.realistic()
+    baseline, amp, *others = plan.variants
+    context, workspace = amp.outside_allocator
+    larger = replace(workspace, bytes=replace(workspace.bytes, value=64 * sample.MIB, high=64 * sample.MIB))
+    table = blocks(
+        build_document(replace(plan, variants=(baseline, replace(amp, outside_allocator=(context, larger)), *others)))
+    )["beyond"]
+    assert column(table, "Expected") == ["420 MiB", "32.0 MiB", "64.0 MiB"]
+    assert column(table, "Variant") == ["all", "baseline, ckpt", "amp"]
+
+
+def test_the_answer_has_memory_and_time_side_by_side_and_everything_else_is_folded() -> None:
+    document = build_document(sample.realistic())
+    assert [block.id for block in document.summary][:2] == ["picture", "variants"]
+    assert [block.id for block in document.summary[0].blocks] == ["needed", "time-split"]  # type: ignore[attr-defined]
+    assert {section.id for section in document.sections if not section.folded} == set()
 
 
 def test_a_limit_far_beyond_the_bars_is_told_in_words() -> None:
