@@ -3,7 +3,7 @@
 from typing import Any
 
 from perfkit.check.history.result import ChangePoint, QuantitySeries, SeriesPoint
-from perfkit.core.parse_units import format_amount
+from perfkit.core.parse_units import format_amount, format_precise_amount
 from perfkit_reports.cells import format_change
 from perfkit_reports.charts.frame import (
     Figure,
@@ -22,6 +22,7 @@ from perfkit_reports.wording import format_plural
 
 _TICKS = 3
 _HEIGHT = 230
+_RELATIVE = 0.0005  # a smaller change of a count is shown as a difference
 
 
 def build_history_chart(series: QuantitySeries, name: str, *, tags: Tags, caption: str) -> Chart:
@@ -143,7 +144,7 @@ def _build_shapes(change: ChangePoint) -> list[dict[str, Any]]:
 def _build_label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
     mark = "▲" if change.worse else "▼"
     text = (
-        format_change(change.change)
+        format_level_change(change, series.unit)
         if change.change is not None
         else f"from 0 to {format_amount(change.after.value, series.unit)}"
     )
@@ -158,6 +159,14 @@ def _build_label(change: ChangePoint, series: QuantitySeries) -> dict[str, Any]:
         "showarrow": False,
         "font": {"size": 12},
     }
+
+
+def format_level_change(change: ChangePoint, unit: str) -> str:
+    """`+3.1 %`; of a count that differs by less than 0.05 %, the difference: `+1 B`. Not for a change from zero."""
+    relative, difference = change.change or 0.0, change.after.value - change.before.value
+    if change.p_value is None and abs(relative) < _RELATIVE:
+        return f"{'+' if difference > 0 else ''}{format_precise_amount(difference, unit)}"
+    return format_change(relative)
 
 
 def _choose_color(change: ChangePoint) -> str:

@@ -7,6 +7,7 @@ from perfkit.check.judge.outcome import OUTCOME
 from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.core import units
 from perfkit.core.note import Note, make_note
+from perfkit_reports.cells import format_change
 from perfkit_reports.notes import map_texts
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.history.changes import shorten_revision
@@ -116,10 +117,23 @@ def _describe_failures(rows: Sequence[_Found], every: str, variants: int) -> str
     stopped = len(rows) - len(worse)
     parts = []
     if worse:
-        parts.append(f"{len(worse)} of {every} got worse by more than the threshold{_describe_where(worse, variants)}")
+        parts.append(
+            f"{len(worse)} of {every} got worse by more than the threshold{_describe_where(worse, variants)}"
+            f"{_describe_worst(worse, variants)}"
+        )
     if stopped:
         parts.append(f"{stopped} of {format_plural(variants, 'variant')} did not finish training")
     return ", and ".join(parts)
+
+
+def _describe_worst(rows: Sequence[_Found], variants: int) -> str:
+    """`: amp, step time +7.7 %`, the largest relative change; empty if none is relative."""
+    relative = [(abs(judged.change), place) for place, (_, judged) in enumerate(rows) if judged.change is not None]
+    if not relative:
+        return ""
+    variant, judged = rows[max(relative)[1]]
+    name = f"{get_name(variant)}, " if variants > 1 else ""
+    return f": {name}{flatten_text(judged.title)} {format_change(judged.change or 0.0)}"
 
 
 def _describe_where(rows: Sequence[_Found], variants: int) -> str:

@@ -17,7 +17,8 @@ from perfkit.check.history.result import (
 from perfkit.core import units
 from perfkit.core.note import Note
 from perfkit.core.parse_units import format_amount, format_precise_amount
-from perfkit_reports.cells import format_bounds, format_change
+from perfkit_reports.cells import format_bounds
+from perfkit_reports.charts.history import format_level_change
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.wording import format_plural
@@ -70,9 +71,10 @@ def build_headline(history: History) -> str:
         return f"No change in {series} of {format_plural(history.runs, 'run')}."
     if not worse:
         return f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}; no gated quantity got worse."
+    first = list_changes(history)[0]
     return (
-        f"{format_plural(len(worse), 'quantity', 'quantities')} got worse and did not recover; "
-        f"{format_plural(total, 'change')} in {format_plural(history.runs, 'run')}."
+        f"{describe_change(first)}; {format_plural(len(worse), 'gated quantity', 'gated quantities')} got worse beyond "
+        f"the threshold, {format_plural(total, 'change')} in {format_plural(history.runs, 'run')}."
     )
 
 
@@ -105,7 +107,7 @@ def make_change_cell(change: SeriesChange) -> Cell:
     detail = "exactly"
     if point.low is not None and point.high is not None:
         detail = format_bounds(point.low, point.high)
-    return Cell(format_change(point.change), detail=detail, value=point.change, tone=tone)
+    return Cell(format_level_change(point, change.series.unit), detail=detail, value=point.change, tone=tone)
 
 
 def make_direction_cell(change: SeriesChange) -> Cell:

@@ -19,7 +19,6 @@ from perfkit_reports.subjects.history.changes import SeriesChange
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.wording import format_plural
 
-_LEAD = 5
 _OF = {"workload": str, "variant": str, "quantity": str, "unit": str, "machine": str, "how": str}
 _CHANGES = {
     **build_schema(ChangePoint, **_OF),
@@ -34,7 +33,6 @@ def build_document(history: History) -> Document:
     """Draw a history: a table of changes, and a small plot per series."""
     changes = change_cells.list_changes(history)
     named = [([getattr(series, name) for name in _OF], series) for series in history.series]
-    standing = [change_cells.describe_change(change) for change in changes if change.stands and change.point.worse]
     sections = (
         Section("changes", "Changes", tuple(_build_changes(history, changes))),
         Section("series", "Series", tuple(_build_series(history, changes)), intro=(_READING,)),
@@ -47,7 +45,6 @@ def build_document(history: History) -> Document:
         perfkit=history.perfkit,
         created_at=history.created_at,
         eyebrow=(flatten_text(history.folder), format_plural(history.runs, "run"), history.created_at[:10]),
-        summary=make_list("standing", standing[:_LEAD]),
         warnings=map_texts(flatten_text, history.notes),
         sections=sections,
         data=(

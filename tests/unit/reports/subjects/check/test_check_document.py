@@ -60,7 +60,7 @@ def test_the_verdict_is_told_with_what_was_compared(every_verdict: Check) -> Non
     said = build_document(every_verdict)
     assert said.verdict is not None
     assert (said.verdict.text, said.verdict.tone) == ("✗ fail", "bad")
-    assert list_figures(said.headline) == ["4", "19", "1", "4"]
+    assert list_figures(said.headline) == ["4", "19", "1", "4", "+7.7 %"]  # the largest of its four
     assert list_figures(said.lead[0]) == ["4", "57", "2 min", "53 s", "3 min", "0 s"]
     assert [(note.id, list_figures(note.text)) for note in said.warnings] == [("check.pairs", ["2", "26"])]
     assert [tile.cell.text for tile in said.tiles] == ["origin/main", "working tree"]

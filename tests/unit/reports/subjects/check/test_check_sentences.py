@@ -21,7 +21,7 @@ def test_a_side_that_does_not_train_is_no_figure_that_got_worse() -> None:
     assert list_figures(check_sentences.build_headline(stopped)) == ["1", "1"]
     assert "output.log" in check_sentences.suggest_action(stopped)
     both = msgspec.structs.replace(stopped, variants=(*stopped.variants, sample_checks.regressed()))
-    assert list_figures(check_sentences.build_headline(both)) == ["4", "10", "1", "2", "1", "2"]
+    assert list_figures(check_sentences.build_headline(both)) == ["4", "10", "1", "2", "+7.7 %", "1", "2"]
 
 
 def test_a_busy_machine_is_the_first_thing_that_is_said_where_times_are_no_pass() -> None:
@@ -52,7 +52,7 @@ def test_a_busy_machine_is_not_told_where_it_was_quiet_or_times_pass_or_only_cou
 def test_what_is_worse_is_told_beside_what_failed_and_what_is_open() -> None:
     both = (sample_checks.slower(), sample_checks.regressed())
     failed = msgspec.structs.replace(sample_checks.one_of_two(), variants=both)
-    assert list_figures(check_sentences.build_headline(failed)) == ["4", "11", "1", "2", "2"]
+    assert list_figures(check_sentences.build_headline(failed)) == ["4", "11", "1", "2", "+7.7 %", "2"]
     open_ = msgspec.structs.replace(
         sample_checks.too_noisy(), variants=(sample_checks.slower(), sample_checks.undecided())
     )

@@ -12,7 +12,7 @@ from rich.console import Console
 from perfkit.check.history.history import read_history
 from perfkit.check.history.result import Commit, CommitRange, History
 from perfkit_reports.charts.history import build_history_figure
-from perfkit_reports.document.blocks import Details, Group, Narrow, Table, Text
+from perfkit_reports.document.blocks import Details, Group, Narrow, Table
 from perfkit_reports.render import terminal
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.history import changes
@@ -60,6 +60,7 @@ def test_levels_that_would_read_alike_are_told_to_the_byte(history: History) -> 
 
     assert changes.make_level_cell(change.point.before.value, change).text == "1,073,741,824 B"
     assert changes.make_level_cell(change.point.after.value, change).text == "1,073,741,825 B"
+    assert changes.make_change_cell(change).text == "+1 B"
 
 
 def test_files_are_written_and_the_json_reads_back(history: History, tmp_path: Path) -> None:
@@ -78,9 +79,10 @@ def test_what_stands_is_told_first(history: History) -> None:
     said = build_document(history)
 
     assert said.headline == changes.build_headline(history)
-    (standing,) = said.summary
-    assert isinstance(standing, Text)
-    assert standing.lines == tuple(changes.describe_change(change) for change in changes.list_changes(history))
+    first = changes.list_changes(history)[0]
+    assert said.headline.startswith(changes.describe_change(first))
+    assert changes.is_regression(first)
+    assert said.summary == ()  # the table has every change
 
 
 def test_changes_and_plots_can_be_chosen_by_workload_and_quantity(history: History) -> None:
