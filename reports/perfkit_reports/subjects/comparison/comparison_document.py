@@ -1,6 +1,7 @@
 """The report on a comparison of runs."""
 
 from collections.abc import Iterator
+from dataclasses import replace as dataclass_replace
 
 from msgspec.structs import replace
 
@@ -34,6 +35,8 @@ from perfkit_reports.subjects.trace import flame, step, trace_changes
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 from perfkit_reports.subjects.trace.trace_data import build_cost_tables
 
+# Pictures of all work, whose changes come before them.
+_FOLDED = ("flame", "roofline")
 _UNTRACED = "No run has a trace with steps."
 
 
@@ -63,7 +66,14 @@ def build_document(comparison: Comparison) -> Document:
             *compared_ranks.build_rank_tables(comparison),
         ),
         warnings=map_texts("{}.".format, (*comparison.warnings, *_list_notes(comparison))),
-        sections=(*(section for section in optional_sections if section is not None), _build_runs(comparison)),
+        sections=(
+            *(
+                dataclass_replace(section, folded=section.id in _FOLDED)
+                for section in optional_sections
+                if section is not None
+            ),
+            _build_runs(comparison),
+        ),
         data=_build_data(comparison),
         raw={COMPARISON_FILE: comparison, SUMMARY_FILE: _build_summary(comparison)},
         chosen=lambda: list_selected_items(_list_traces(comparison), LONGEST_ROWS, ()),
