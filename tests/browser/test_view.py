@@ -15,6 +15,7 @@ from perfkit.store.layout import RUN_FILE
 from perfkit.store.live import LiveEvent
 from perfkit.store.summary import PROCESS_FILE
 from perfkit_reports.view.server import open_server
+from tests.browser.accessibility import list_violations
 from tests.fixtures.suites import changed, record, write_suite
 from tests.fixtures.view_folder import append, silent, start, view_folder, windows
 
@@ -95,6 +96,18 @@ def test_pages_fit_their_screen_and_ask_for_nothing_outside(show: Show, address:
     shown.page.mouse.wheel(0, 4000)
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
     shown.goes_cleanly()
+
+
+@pytest.mark.parametrize("address", ["", "live/job", "nowhere"])
+def test_axe_finds_nothing_on_a_page_of_the_server(show: Show, address: str) -> None:
+    page = show(address).page if address != "nowhere" else _open_refused(show)
+    assert list_violations(page) == []
+
+
+def _open_refused(show: Show) -> Page:
+    shown = show()
+    shown.page.goto(f"{shown.url}report/nowhere/")
+    return shown.page
 
 
 def test_the_list_shows_what_is_known_and_why_not(show: Show) -> None:
