@@ -54,10 +54,6 @@ def _format_whole(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else units.format_seconds(seconds)
 
 
-# NVML's power reading depends on the chip (`perfkit.core.record.DeviceSample`).
-POWER_READING = "one reading: a one-second mean; instantaneous on A100 and pre-Ampere GPUs"
-
-
 def build_tiles(end: LogEnd) -> list[Tile]:
     """Title, text and detail of the latest window's figures; missing ones are `n/a` with the reason."""
     window, start = end.window, end.start
@@ -82,7 +78,7 @@ def build_tiles(end: LogEnd) -> list[Tile]:
             window.power_w,
             lambda power: f"{units.format_significant(power)} W",
             reasons["power"],
-            POWER_READING,
+            "one reading",
         ),
     ]
 

@@ -55,7 +55,8 @@ def _build_figure(quantity: Quantity) -> dict[str, Any]:
     shown = text(quantity.value) if text else f"{units.format_significant(quantity.value)} {quantity.unit}"
     return {
         "value": quantity.value,
-        "text": f"{shown} of {quantity.of}" if quantity.of else shown,
+        "text": shown,
+        "of": quantity.of,
         "unit": quantity.unit,
         "how": quantity.how,
         "source": quantity.source,

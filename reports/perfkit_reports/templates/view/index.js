@@ -37,7 +37,7 @@
       element("th", [...(comparable(run) ? [tick] : []), open, what], { scope: "row" }),
       element("td", run.reason ? [pill, element("small", run.reason, { title: run.reason })] : [pill], { class: "state" }),
       element("td", run.created || element("span", "n/a", { class: "na", title: "not recorded" })),
-      figure(step, of), figure(throughput), figure(peak), figure(mfu),
+      figure(step, of), figure(throughput), figure(peak), figure(mfu, mfu.of && `of ${mfu.of}`),
       element("td", shown, { class: "wrap", title: names.length > 3 ? names.join(", ") : "" }),
       element("td", run.device || element("span", "n/a", { class: "na", title: "not recorded" }), { class: "wrap" }),
     ]);
