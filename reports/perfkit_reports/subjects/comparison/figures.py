@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from perfkit.analysis.compare.variants import TIMES
 from perfkit.analysis.model.comparison import ComparedFigure, Comparison
@@ -19,6 +20,7 @@ _CAPTION = (
 )
 # Smaller changes count as none; larger ones are shown as multiples.
 _EQUAL, _MANIFOLD = 0.0005, 4.0
+_SHARE = "1"  # the unit
 
 
 def build_table(comparison: Comparison) -> Table:
@@ -32,12 +34,26 @@ def build_table(comparison: Comparison) -> Table:
         id="figures",
         title="Side by side",
         columns=columns,
-        rows=comparison.figures,
+        rows=_list_figures(comparison),
         what="figure",
         data="figures",
         caption=_CAPTION,
         weight=Weight.BRIEF,
     )
+
+
+def _list_figures(comparison: Comparison) -> list[ComparedFigure]:
+    """Figures without a share that is the same in all runs as the share before it: HFU where nothing is recomputed."""
+    figures = comparison.figures
+    repeated = [
+        after.unit == before.unit == _SHARE and _get_values(after) == _get_values(before)
+        for before, after in pairwise(figures)
+    ]
+    return [figure for figure, same in zip(figures, (False, *repeated), strict=False) if not same]
+
+
+def _get_values(figure: ComparedFigure) -> list[float | None]:
+    return [amount.value for amount in figure.amounts]
 
 
 def _make_cell_builder(place: int) -> Callable[[ComparedFigure], Cell]:

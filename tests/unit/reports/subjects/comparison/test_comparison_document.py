@@ -84,3 +84,26 @@ def test_shares_name_their_wholes_and_are_compared_only_of_the_same(peak: str, c
     assert make_amount_cell(figure, 0).text == "40.0 % of 19.5 TFLOP/s (fp32)"
     other = make_amount_cell(figure, 1)
     assert (other.text, other.detail) == (f"60.0 % of {peak}", change)
+
+
+@pytest.mark.parametrize(("recomputed", "titles"), [(0.0, ["MFU"]), (0.1, ["MFU", "HFU"])])
+def test_the_share_of_the_hardware_has_a_row_only_where_it_differs(
+    traces: Comparison, recomputed: float, titles: list[str]
+) -> None:
+    shares = [
+        ComparedFigure(
+            title=title,
+            unit="1",
+            better="more",
+            amounts=tuple(ComparedAmount(value=value + more, of="989 TFLOP/s (bf16)") for value in (0.31, 0.35)),
+        )
+        for title, more in (("MFU", 0.0), ("HFU", recomputed))
+    ]
+    table = blocks(build_document(replace(traces, figures=tuple(shares))))["figures"]
+    assert isinstance(table, Table)
+    assert [figure.title for figure in table.rows] == titles
+
+
+def test_pictures_of_all_work_are_folded(traces: Comparison) -> None:
+    folded = {section.id for section in build_document(traces).sections if section.folded}
+    assert folded == {"flame", "roofline", "where"}
