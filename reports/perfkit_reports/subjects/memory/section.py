@@ -32,7 +32,7 @@ def build_section(
 ) -> Section:
     """The memory section; `what` names a holder: `variant`, `device` or `trace`.
 
-    `weight` is that of failures and balance, `peak` that of the categories at the peak. With `words`, formats
+    `weight` is that of failures, `peak` that of the categories at the peak. With `words`, formats
     without charts have a table of these. `peaks` replace the chart of the categories. Without `timelines` the charts
     over time are elsewhere (`build_timelines`).
     """
@@ -46,7 +46,7 @@ def build_section(
         *(peaks or _build_peak(holders, what, peak, words)),
         *_build_holders(holders, what, timelines=timelines),
         *([Details(id="memory-tree", title=flame.title, blocks=(replace(flame, title=""),))] if flame else []),
-        Details(id="memory-sums", title="Balance", weight=weight, blocks=(_build_balance(holders, what, weight),)),
+        Details(id="memory-sums", title="Balance", blocks=(_build_balance(holders, what),)),
     )
     return Section("memory", title, blocks, nav="Memory", intro=(_INTRO,))
 
@@ -56,7 +56,9 @@ def build_timelines(holders: Sequence[Holder], what: str) -> tuple[Block, ...]:
     charts = [_build_timeline(holder, place) for place, holder in enumerate(holders)]
     if len(charts) <= 1:
         return tuple(charts)
-    options = {(holder.name,): chart for holder, chart in zip(holders, charts, strict=True)}
+    options: dict[tuple[str, ...], Block] = {
+        (holder.name,): chart for holder, chart in zip(holders, charts, strict=True)
+    }
     return (Choice(id="memory-timelines", keys=(what.capitalize(),), options=options),)
 
 
@@ -95,12 +97,11 @@ def _build_peak(holders: Sequence[Holder], what: str, peak: Weight, words: bool)
     return [chart] if chart else []
 
 
-def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Block:
+def _build_balance(holders: Sequence[Holder], what: str) -> Block:
     if len(holders) > 1:
         table_columns = memory_columns.build_balance_columns(what)
         return Table(
             id="memory-balance",
-            weight=weight,
             title="Balance",
             columns=table_columns,
             rows=holders,
@@ -111,7 +112,7 @@ def _build_balance(holders: Sequence[Holder], what: str, weight: Weight) -> Bloc
     titles = ("Balance", "Process memory", "Device memory")
     lines = (balance.format_balance(account), balance.format_beyond(account), balance.format_device(account))
     items = [(title, Cell(line)) for title, line in zip(titles, lines, strict=True) if line]
-    return Facts(id="memory-balance", weight=weight, items=(*items, ("Source", Cell(account.source))))
+    return Facts(id="memory-balance", items=(*items, ("Source", Cell(account.source))))
 
 
 def _build_holders(holders: Sequence[Holder], what: str, *, timelines: bool) -> list[Block]:

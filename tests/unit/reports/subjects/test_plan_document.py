@@ -78,7 +78,7 @@ def test_a_variant_planned_alone_is_compared_with_none() -> None:
     plan = sample.realistic()
     _, amp, _, _ = plan.variants
     tiles = [tile.title for tile in build_document(replace(plan, variants=(amp,))).tiles]
-    assert tiles == ["Needed memory", "Step time", "Memory limit", "Variants"]
+    assert tiles == ["Needed memory", "Step time", "Memory limit"]
 
 
 def test_no_variant_is_the_least_or_fastest_if_its_fit_is_unknown() -> None:
