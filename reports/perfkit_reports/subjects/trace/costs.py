@@ -31,7 +31,7 @@ from perfkit_reports.subjects.trace.series import list_detailed_traces
 Row = TypeVar("Row", contravariant=True)
 
 # More would make a page too large to send: of a trace that stands alone, and of several together.
-_ROWS, _ROWS_TOGETHER = 80, 60
+_ROWS, _ROWS_TOGETHER = 80, 50
 SAVINGS = "Potential savings"
 _LAST_PARTS = 2  # of a module's path
 _MOSTLY = 0.5  # of the time of a table's rows

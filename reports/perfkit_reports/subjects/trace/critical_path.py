@@ -17,7 +17,7 @@ from perfkit_reports.cells import (
     make_short_cell,
     make_text_cell,
 )
-from perfkit_reports.document.blocks import Bar, Bars, Block, Details, Section, Text
+from perfkit_reports.document.blocks import Bar, Bars, Block, Section, Text
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 from perfkit_reports.document.weight import Weight
@@ -25,11 +25,6 @@ from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 
-_PATH: tuple[Column[tuple[str, float, float]], ...] = (
-    Column("Type", lambda row: make_text_cell(row[0]), numeric=False),
-    Column("On the critical path", lambda row: make_seconds_cell(row[1])),
-    Column("% of trace", lambda row: make_share_cell(row[1] / row[2]), meter=True),
-)
 _SEGMENTS: tuple[Column[tuple[PathRow, float]], ...] = (
     Column("Operation", lambda entry: _make_op_cell(entry[0]), numeric=False, code=True, wrap=True),
     Column("Type", lambda entry: make_text_cell(entry[0].kind), numeric=False),
@@ -103,13 +98,10 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
     if trace.replay is None or not trace.replay.replayed_s:
         return ()
     replay = trace.replay
-    total = replay.replayed_s
-    path = [(kind, spent, total) for kind, spent in _filter_visible(replay.critical_path, total).items()]
     bars = [
         _build_bar("as recorded", replay.critical_path),
         *(_build_bar(one.change, one.critical_path) for one in trace.what_ifs if not one.reason),
     ]
-    rows = make_table(f"critical_path{end}", "Critical path", _PATH, path, "kind", show_title=False)
     return (
         *_build_refusal(replay, end),
         *make_table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF),
@@ -135,7 +127,6 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
             "Replay assumptions",
             style="list",
         ),
-        Details(id=f"critical-path-table{end}", title="Critical path by type (table)", blocks=rows),
     )
 
 

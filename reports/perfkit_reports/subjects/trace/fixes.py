@@ -20,6 +20,7 @@ from perfkit_reports.wording import format_bounded, format_sentence
 _MOST = 3
 _LEAST_SHARE = 5e-3  # of the step: a smaller saving is none
 _LITTLE = 0.02  # of the step: what is said to gain little
+_WHOLE, _ENOUGH = 0.995, 0.8  # of the working time: roofs known for all of it, and for so much that faster kernels are
 # What shortens the work of the device alone: an upper bound means nothing where the CPU limits the step.
 _OF_DEVICE = ("comm.exposed", "copy.pageable")
 # By finding: what to do in a few words. Findings of other kinds have their title.
@@ -144,7 +145,8 @@ def describe_advice(analysis: TraceAnalysis, trace: RankTrace) -> str:
     saving = format_bounded(units.format_seconds(best.expected_s), "" if best.simulated_s is not None else "up to")
     sure = " (simulated)" if best.simulated_s is not None else ""
     roofs_s = get_simulated_roofs_s(trace)
-    little = roofs_s is not None and is_limited_by_cpu(trace) and roofs_s < _LITTLE * trace.step_s
+    known = (trace.modeled_share or 0.0) >= _ENOUGH
+    little = roofs_s is not None and known and is_limited_by_cpu(trace) and roofs_s < _LITTLE * trace.step_s
     rest = f"; faster kernels alone save {_format_little(roofs_s or 0.0)}" if little else ""
     return f"{get_instruction(best)} to save {saving}{sure}{rest}."
 
@@ -167,15 +169,16 @@ def _list_sums(trace: RankTrace, items: Sequence[Finding]) -> list[str]:
             f"All {fixes} simulated fixes combined: {units.format_seconds(trace.step_s)} → "
             f"{units.format_seconds(max(0.0, trace.step_s - together_s))}."
         )
-    roofs_s, summed_s = get_simulated_roofs_s(trace), compute_saving_s(trace)
+    roofs_s, summed_s, modeled = get_simulated_roofs_s(trace), compute_saving_s(trace), trace.modeled_share or 0.0
+    kernels = "All kernels" if modeled >= _WHOLE else f"Kernels with a known roof ({units.format_percent(modeled, 0)})"
     if roofs_s is not None:
         lines.append(
-            f"All kernels at their roofline: {_format_less(units.format_seconds(roofs_s), roofs_s)} (simulated)."
+            f"{kernels} at their roofline: {_format_less(units.format_seconds(roofs_s), roofs_s)} (simulated)."
         )
     elif summed_s is not None and not is_limited_by_cpu(trace):
         lost = trace.lost_kernels is not None and trace.lost_kernels.matters
         summed = format_bounded(units.format_seconds(summed_s), AT_LEAST if lost else "up to")
-        lines.append(f"All kernels at their roofline: {_format_less(summed, summed_s)}.")
+        lines.append(f"{kernels} at their roofline: {_format_less(summed, summed_s)}.")
     return lines
 
 

@@ -53,6 +53,7 @@ _SENTENCES = {
     time_split.PYTHON: ("Python and dispatch limit", "no op works {part}"),
     time_split.UNKNOWN_EVENTS: ("Events of unknown kind fill", "they take {part}"),
 }
+_BLOCKED = ("Blocking CPU calls limit", "the {device} has nothing queued {part}")
 _SENTENCES_ON_CPU = {
     time_split.DATA: ("Data loading limits", "it takes {part}"),
     time_split.COMPUTE_BOUND: ("Compute-bound ops limit", "they take {part}"),
@@ -147,12 +148,15 @@ def describe_limit(trace: RankTrace, fleet: Fleet | None) -> str:
         return f"Limit of this {_name_unit(trace)} of {length} unknown: {limit.reason}."
     sentences = _SENTENCES | (_SENTENCES_ON_CPU if is_cpu(trace.device) else {})
     begin, evidence = sentences[limit.by]
+    path = {} if trace.replay is None else trace.replay.step_path
+    if limit.by == time_split.WAITING_FOR_CPU and path.get(replay.WAITS, 0.0) > path.get(replay.HOST, 0.0):
+        begin, evidence = _BLOCKED
     whose = f"this {_name_unit(trace)}"
     if fleet is not None and len(fleet.ranks) > 1:
         whose = f"{trace.label}, slowest of {len(fleet.ranks):,}"
     if limit.share <= 0:
-        path = units.format_percent(limit.path_share or 0.0, 0)
-        return f"{begin} {whose}: {path} of the critical path of {length}."
+        on_path = units.format_percent(limit.path_share or 0.0, 0)
+        return f"{begin} {whose}: {on_path} of the critical path of {length}."
     part = format_bounded(units.format_percent(limit.share, 0), limit.bound)
     device = name_critical_device(trace) or name_device(trace)
     return f"{begin} {whose}: {evidence.format(part=part, device=device)} of {length}."

@@ -28,6 +28,7 @@ from perfkit_reports.subjects.trace.series import (
 )
 
 _BESIDE = 440  # pixels of the roofline beside the memory
+_TITLE = "Step time breakdown"
 _SUM = "Parts sum to 100 %. Overlapped communication and copies count as compute."
 _TO_SCALE = _SUM.replace("Parts sum to 100 %", "Parts of a bar sum to its step; all bars share one scale")
 _CUT = (
@@ -65,7 +66,7 @@ def build_time_bar(analysis: TraceAnalysis) -> tuple[Bars, ...]:
     unit = "step" if trace.steps else "trace"
     return (
         Bars(
-            id="time-bar",
+            id="time-split",
             title="",
             bars=tuple(bars),
             label=f"Time of the {unit}",
@@ -76,14 +77,21 @@ def build_time_bar(analysis: TraceAnalysis) -> tuple[Bars, ...]:
     )
 
 
-def build_time_section(analysis: TraceAnalysis) -> Section:
-    """The parts of the step of each trace, and of its steps and streams."""
-    total = len(list_traces(analysis))
+def build_time_section(analysis: TraceAnalysis) -> Section | None:
+    """The parts of the step of each of several traces, of steps and of streams; None where the first screen has all."""
+    bars, total = build_trace_bars(analysis), len(list_traces(analysis))
     few = f"Slowest, median and fastest of {total:,} traces; all are in tables/time.parquet."
-    none = "The trace contains no work to split by time."
-    return build_split_section(
-        list_detailed_traces(analysis), build_trace_bars(analysis), "trace", none, few if total > BARS else ""
+    label = "Step time breakdown by trace"
+    several = sum(len(block.bars) for block in build_time_bar(analysis)) < len(bars)
+    blocks = (
+        *(
+            [Bars(id="time-traces", title="", bars=tuple(bars), label=label, caption=few if total > BARS else "")]
+            if several
+            else []
+        ),
+        *_build_closer_bars(list_detailed_traces(analysis), bars),
     )
+    return Section("time", _TITLE, blocks, nav="Time", intro=_build_intro(bars, to_scale=False)) if blocks else None
 
 
 def build_split_section(
@@ -91,9 +99,8 @@ def build_split_section(
 ) -> Section:
     """Build the time split; `bars` sum to a step each, and below are the steps and streams of `traces`, each of which
     is a `what`."""
-    title = "Step time breakdown"
     if not bars:
-        return Section("time", title, make_list("no-time", [none], style="empty"), nav="Time")
+        return Section("time", _TITLE, make_list("no-time", [none], style="empty"), nav="Time")
     whole = Bars(
         id="time-split",
         title="",
@@ -105,7 +112,7 @@ def build_split_section(
     )
     return Section(
         "time",
-        title,
+        _TITLE,
         (whole, *_build_closer_bars(traces, bars)),
         nav="Time",
         intro=_build_intro(bars, to_scale=to_scale),

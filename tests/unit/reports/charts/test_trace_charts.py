@@ -50,7 +50,7 @@ def test_figures_are_drawn_where_there_is_data_and_none_where_there_is_not() -> 
 
 def test_bars_of_time_sum_to_100_percent() -> None:
     totals: dict[str, float] = {}
-    for trace in drawn(sample.realistic())["time-split"]["data"]:
+    for trace in drawn(sample.realistic())["time-traces"]["data"]:
         for name, share in zip(trace["y"], trace["x"], strict=True):
             totals[name] = totals.get(name, 0.0) + share
     assert list(totals.values()) == pytest.approx([100.0] * 3)
@@ -105,7 +105,7 @@ def test_dots_show_even_where_work_is_a_small_part_of_the_step() -> None:
 
 
 def test_the_split_is_shown_before_and_after_a_change() -> None:
-    names = {name for trace in drawn(sample.realistic())["time-split"]["data"] for name in trace["y"]}
+    names = {name for trace in drawn(sample.realistic())["time-traces"]["data"] for name in trace["y"]}
     before, now, other = sorted(names)
     assert (before.split(":")[0], list_figures(before)[-1]) == ("before", "41.2 ms")
     assert (now, other) == ("now: rank 0, 34.9 ms", "rank 1, 37.0 ms")

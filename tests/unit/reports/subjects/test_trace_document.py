@@ -172,7 +172,6 @@ def test_what_is_missing_is_explained() -> None:
     assert "Name the device with --device" in lines(sample.unknown_device(), "ceilings")
     assert "CPU" in lines(sample.cpu_only(), "launched-0")
     assert lines(sample.nothing(), "no-costs")
-    assert lines(sample.nothing(), "no-time")
     assert "unknown" in lines(sample.unknown_device(), "roofline-told")
     assert "reaching the roofs" not in build_document(sample.unknown_device()).headline
 
@@ -197,7 +196,7 @@ def test_tables_are_ranked_by_what_could_be_saved_and_cut() -> None:
 def test_of_many_ranks_four_are_told_in_detail_and_three_have_bars() -> None:
     found = blocks(build_document(sample.many_ranks()))
     assert list_figures(lines(sample.many_ranks(), "costs-cut"))[:2] == ["4", "64"]
-    split, costs = found["time-split"], found["costs"]
+    split, costs = found["time-traces"], found["costs"]
     assert isinstance(split, Bars)
     assert isinstance(costs, Choice)
     assert [bar.name.split(":")[0] for bar in split.bars] == ["slowest", "median", "fastest"]

@@ -8,6 +8,7 @@ import pytest
 from perfkit.analysis.findings.rule import GAIN
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.replay import FindingGains, ReplaySummary
+from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
 from perfkit_reports.document.blocks import Findings
@@ -56,6 +57,17 @@ def test_a_bound_on_the_devices_work_saves_nothing_where_the_cpu_is_the_limit() 
     assert fixes.list_gains(with_findings(exposed, replay=on_device)) == [exposed]
 
 
+def test_kernels_are_not_said_to_gain_little_where_few_have_a_known_roof() -> None:
+    found = gain("data.starved", gain_s=9e-3, simulated_s=7e-3)
+    split = tuple(
+        TimeShare(category=name, seconds=share, share=share)
+        for name, share in {"memory-bound": 0.01, "no FLOP or byte estimate": 0.39, "waiting for data": 0.6}.items()
+    )
+    analysis = with_findings(found, replay=_REPLAY, gains=FindingGains(roofs_s=2e-6), time_split=split)
+    assert list_figures(fixes.describe_advice(analysis, analysis.traces[0])) == ["7.00 ms"]
+    assert "2 %" in list_figures(fixes.build_fixes(analysis).caption)
+
+
 def test_without_a_gain_the_rows_say_how_to_learn_more() -> None:
     (row,) = fixes.build_fixes(with_findings(gain("limit.missing_kernels", severity="warning"))).items
     assert (row.saves.known, row.confidence) == (False, "unknown")
@@ -75,8 +87,8 @@ def test_the_advice_is_the_first_fix_and_what_faster_kernels_alone_gain() -> Non
 @pytest.mark.parametrize(
     ("changes", "figures"),
     [
-        ({"gains": FindingGains(roofs_s=4e-3, together_s=9.9e-3)}, ["2", "34.9 ms", "25.0 ms", "4.00 ms"]),
-        ({"gains": None}, ["10.8 ms"]),
+        ({"gains": FindingGains(roofs_s=4e-3, together_s=9.9e-3)}, ["2", "34.9 ms", "25.0 ms", "96 %", "4.00 ms"]),
+        ({"gains": None}, ["96 %", "10.8 ms"]),
         ({"gains": None, "ceilings": None}, []),
     ],
 )

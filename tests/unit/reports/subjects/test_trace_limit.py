@@ -47,6 +47,14 @@ def test_calls_that_wait_are_the_cpus_and_a_wait_for_data_is_named_where_it_is_l
     assert find_limit(limited(split, {"waits": 1.5, "GEMM": 0.5})).by == "waiting for data"
 
 
+def test_calls_that_block_are_told_from_late_launches() -> None:
+    split = {"memory-bound": 0.2, "idle waiting for the CPU": 0.8}
+    blocked, late = (limited(split, path) for path in ({"waits": 1.5, "host": 0.5}, {"waits": 0.5, "host": 1.5}))
+    assert [find_limit(each).by for each in (blocked, late)] == ["idle waiting for the CPU"] * 2
+    assert describe_limit(blocked, None) != describe_limit(late, None)
+    assert list_figures(describe_limit(blocked, None)) == ["80 %", "2.00 s"]
+
+
 def test_where_the_device_hardly_waits_the_share_of_the_path_is_the_evidence() -> None:
     trace = limited({"compute-bound": 0.93, "idle waiting for the CPU": 0.07}, {"host": 1.6, "GEMM": 0.4})
     assert list_figures(describe_limit(trace, None)) == ["80 %", "2.00 s"]
