@@ -17,7 +17,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
 from perfkit_reports.subjects.plan import plan_cells, plan_headline
 from perfkit_reports.subjects.tables import SHORT
-from perfkit_reports.subjects.trace import costs
+from perfkit_reports.subjects.trace.rows import costs
 from perfkit_reports.subjects.trace.step import build_roofline_section
 from perfkit_reports.wording import format_plural
 

@@ -11,7 +11,7 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects import method as shared
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.subjects.trace import trace_columns, trace_sentences
-from perfkit_reports.subjects.trace.costs import build_cost_columns as cost_columns
+from perfkit_reports.subjects.trace.rows.costs import build_cost_columns as cost_columns
 from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
 from perfkit_reports.subjects.trace.trace_blocks import build_trace_blocks
 from perfkit_reports.subjects.trace.trace_headline import list_ceilings

@@ -12,8 +12,8 @@ from perfkit_reports import findings
 from perfkit_reports.document.blocks import Findings
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.fixes import Fix, Fixes
-from perfkit_reports.subjects.trace.costs import compute_gain_s
 from perfkit_reports.subjects.trace.limit import is_limited_by_cpu
+from perfkit_reports.subjects.trace.rows.costs import compute_gain_s
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.wording import format_bounded, format_sentence
 

@@ -11,19 +11,20 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.selection import make_row_key
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace import trace_columns
-from perfkit_reports.subjects.trace.call_sites import find_call_sites
-from perfkit_reports.subjects.trace.costs import (
+from perfkit_reports.subjects.trace.rows.call_sites import find_call_sites
+from perfkit_reports.subjects.trace.rows.costs import (
     DEVICE,
     SAVINGS,
     build_table_columns,
-    get_row_limit,
     get_shown_rows,
     is_ranked_by_savings,
 )
-from perfkit_reports.subjects.trace.equal_layers import make_merged_key, merge_equal_layers
-from perfkit_reports.subjects.trace.products import build_product_tables
+from perfkit_reports.subjects.trace.rows.equal_layers import make_merged_key, merge_equal_layers
+from perfkit_reports.subjects.trace.rows.products import build_product_tables
 from perfkit_reports.subjects.trace.series import list_detailed_traces, list_traces
 
+# More would make a page too large to send: of a trace that stands alone, and of several together.
+_ROWS, _ROWS_TOGETHER = 80, 50
 _TITLE = "Operations"
 _INTRO = "Savings are the time above the roofline: an upper bound. Rows without a known roof come last."
 _NO_LINES = "No source lines: record with with_stack=True."
@@ -37,6 +38,12 @@ def build_operations_section(analysis: TraceAnalysis) -> Section:
     none = "The trace contains no kernels and no ops."
     cut = _describe_cut(len(traces), len(list_traces(analysis)), analysis.file_count)
     return build_section(traces, "trace", none, get_row_limit(analysis), Weight.BRIEF, cut)
+
+
+def get_row_limit(analysis: TraceAnalysis) -> int:
+    """The most rows of a table."""
+    traces = len(list_detailed_traces(analysis))
+    return _ROWS if traces < 2 else _ROWS_TOGETHER // traces
 
 
 def _describe_cut(shown: int, total: int, files: int) -> str:

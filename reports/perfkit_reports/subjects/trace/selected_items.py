@@ -18,9 +18,9 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.palette import find_work_style
 from perfkit_reports.selection import hash_row_part, make_key, make_name_key, make_row_key
-from perfkit_reports.subjects.trace.call_sites import CallSites, find_call_sites, make_stacks_cell
-from perfkit_reports.subjects.trace.costs import KINDS, SAVINGS, build_cost_columns, compute_gain_s, get_shown_rows
 from perfkit_reports.subjects.trace.idle import list_selected_idle
+from perfkit_reports.subjects.trace.rows.call_sites import CallSites, find_call_sites, make_stacks_cell
+from perfkit_reports.subjects.trace.rows.costs import KINDS, SAVINGS, build_cost_columns, compute_gain_s, get_shown_rows
 
 _LONGEST = 2000  # characters of a kernel's name: templates fit, damaged names do not fill the page
 _NO_PLACE = "not on the roofline: FLOPs, bytes or time unknown"

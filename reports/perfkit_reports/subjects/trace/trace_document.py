@@ -9,7 +9,6 @@ from perfkit_reports.document.document import Document
 from perfkit_reports.subjects import findings, memory
 from perfkit_reports.subjects.tables import make_list
 from perfkit_reports.subjects.trace import (
-    costs,
     coverage,
     critical_path,
     device,
@@ -99,7 +98,7 @@ def build_document(analysis: TraceAnalysis) -> Document:
         data=build_data(analysis),
         raw={TRACE_REPORT_FILE: analysis, SUMMARY_FILE: summarize_analysis(analysis)},
         chosen=lambda: (
-            *list_selected_items(list_detailed_traces(analysis), costs.get_row_limit(analysis), analysis.findings),
+            *list_selected_items(list_detailed_traces(analysis), operations.get_row_limit(analysis), analysis.findings),
             *memory.list_memory_items(list_memory_holders(analysis)),
         ),
     )

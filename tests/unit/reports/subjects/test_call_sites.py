@@ -3,7 +3,7 @@
 import msgspec
 
 from perfkit.analysis.model.step import BY_STACK, FlameGraph
-from perfkit_reports.subjects.trace.call_sites import find_call_sites, make_line_cell, make_stacks_cell
+from perfkit_reports.subjects.trace.rows.call_sites import find_call_sites, make_line_cell, make_stacks_cell
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import rank_trace
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit_reports.selection import make_name_key, make_row_key
-from perfkit_reports.subjects.trace.equal_layers import make_merged_key, merge_equal_layers
+from perfkit_reports.subjects.trace.rows.equal_layers import make_merged_key, merge_equal_layers
 from tests.fixtures.rank_traces import row
 
 

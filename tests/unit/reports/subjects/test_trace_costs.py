@@ -3,7 +3,7 @@
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.trace.costs import build_cost_columns, get_shown_rows, is_ranked_by_savings
+from perfkit_reports.subjects.trace.rows.costs import build_cost_columns, get_shown_rows, is_ranked_by_savings
 from perfkit_reports.subjects.trace.trace_sentences import describe_coverage as coverage_story
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import coverage, rank_trace, row

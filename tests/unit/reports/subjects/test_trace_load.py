@@ -9,8 +9,8 @@ from perfkit.analysis.model.launches import DeviceLoad, QueueSeries, StreamQueue
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.cells import Cell
-from perfkit_reports.subjects.trace.costs import build_cost_columns
 from perfkit_reports.subjects.trace.queue_length import build_queue_blocks
+from perfkit_reports.subjects.trace.rows.costs import build_cost_columns
 from perfkit_reports.subjects.trace.trace_sentences import describe_load
 from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import rank_trace, row

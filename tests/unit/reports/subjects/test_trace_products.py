@@ -8,7 +8,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.document.cells import NOT_KNOWN, Cell
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.trace.products import build_product_tables
+from perfkit_reports.subjects.trace.rows.products import build_product_tables
 from tests.fixtures import sample_trace_analysis as sample
 from tests.fixtures.document_blocks import column
 from tests.fixtures.rank_traces import attention, gemm, rank_trace

@@ -13,8 +13,8 @@ from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.tables import NOTHING, Column, drop_empty_columns
 from perfkit_reports.selection import make_key, make_product_key
 from perfkit_reports.subjects.tables import make_table
-from perfkit_reports.subjects.trace.call_sites import CallSites, make_line_cell
-from perfkit_reports.subjects.trace.costs import FIGURES, SAVINGS, hide_columns
+from perfkit_reports.subjects.trace.rows.call_sites import CallSites, make_line_cell
+from perfkit_reports.subjects.trace.rows.costs import FIGURES, SAVINGS, hide_columns
 
 Row = TypeVar("Row", contravariant=True)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.work.layers import merge_layers
 from perfkit_reports.selection import make_name_key, make_row_key
-from perfkit_reports.subjects.trace.costs import compute_gain_s, is_ranked_by_savings
+from perfkit_reports.subjects.trace.rows.costs import compute_gain_s, is_ranked_by_savings
 
 
 def merge_equal_layers(rows: Sequence[OpRow]) -> list[OpRow]:

@@ -7,7 +7,6 @@ from typing import TypeVar
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.unit_names import get_unit_name
@@ -25,13 +24,10 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.selection import make_name_key
-from perfkit_reports.subjects.trace.call_sites import CallSites, make_line_cell
-from perfkit_reports.subjects.trace.series import list_detailed_traces
+from perfkit_reports.subjects.trace.rows.call_sites import CallSites, make_line_cell
 
 Row = TypeVar("Row", contravariant=True)
 
-# More would make a page too large to send: of a trace that stands alone, and of several together.
-_ROWS, _ROWS_TOGETHER = 80, 50
 SAVINGS = "Potential savings"
 _LAST_PARTS = 2  # of a module's path
 _MOSTLY = 0.5  # of the time of a table's rows
@@ -227,12 +223,6 @@ def _build_detail_columns(device_name: str) -> tuple[Column[OpRow], ...]:
         Column("Unit", unit, numeric=False, help="operand dtype and the compute unit whose peak applies"),
         Column("Cost source", lambda row: make_text_cell(row.cost_source), numeric=False),
     )
-
-
-def get_row_limit(analysis: TraceAnalysis) -> int:
-    """The most rows of a table."""
-    traces = len(list_detailed_traces(analysis))
-    return _ROWS if traces < 2 else _ROWS_TOGETHER // traces
 
 
 def get_shown_rows(trace: RankTrace, kind: str, limit: int | None = None) -> tuple[OpRow, ...]:

@@ -1,0 +1,1 @@
+"""Rows of work of a trace, and their columns."""
