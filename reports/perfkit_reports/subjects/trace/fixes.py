@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
 from perfkit_reports import findings
-from perfkit_reports.document.blocks import Findings
+from perfkit_reports.document.blocks import Findings, Tile
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.fixes import Fix, Fixes
 from perfkit_reports.subjects.trace.limit import is_limited_by_cpu
@@ -160,7 +160,7 @@ def _format_less(text: str, saving_s: float) -> str:
 
 
 def _list_sums(trace: RankTrace, items: Sequence[Finding]) -> list[str]:
-    """What all simulated fixes save at once, and what all kernels at their roofline do."""
+    """What all simulated fixes save at once."""
     lines = []
     fixes = len({finding.id for finding in items if finding.variant == trace.label and finding.simulated_s})
     together_s = None if trace.gains is None else trace.gains.together_s
@@ -169,17 +169,23 @@ def _list_sums(trace: RankTrace, items: Sequence[Finding]) -> list[str]:
             f"All {fixes} simulated fixes combined: {units.format_seconds(trace.step_s)} → "
             f"{units.format_seconds(max(0.0, trace.step_s - together_s))}."
         )
-    roofs_s, summed_s, modeled = get_simulated_roofs_s(trace), compute_saving_s(trace), trace.modeled_share or 0.0
-    kernels = "All kernels" if modeled >= _WHOLE else f"Kernels with a known roof ({units.format_percent(modeled, 0)})"
-    if roofs_s is not None:
-        lines.append(
-            f"{kernels} at their roofline: {_format_less(units.format_seconds(roofs_s), roofs_s)} (simulated)."
-        )
-    elif summed_s is not None and not is_limited_by_cpu(trace):
-        lost = trace.lost_kernels is not None and trace.lost_kernels.matters
-        summed = format_bounded(units.format_seconds(summed_s), AT_LEAST if lost else "up to")
-        lines.append(f"{kernels} at their roofline: {_format_less(summed, summed_s)}.")
     return lines
+
+
+def build_roofs_tile(trace: RankTrace) -> Tile | None:
+    """What all kernels with a known roof save at it: simulated, else summed; None where that means nothing."""
+    roofs_s, summed_s, modeled = get_simulated_roofs_s(trace), compute_saving_s(trace), trace.modeled_share or 0.0
+    known = (
+        "" if modeled >= _WHOLE else f"; roofs known for {units.format_percent(modeled, 0)} of the work"
+    )
+    title = "All kernels at roofline" if modeled >= _WHOLE else "Kernels at known roofs"
+    if roofs_s is not None:
+        return Tile(title, Cell(_format_less(units.format_seconds(roofs_s), roofs_s), detail=f"simulated{known}"))
+    if summed_s is None or is_limited_by_cpu(trace):
+        return None
+    lost = trace.lost_kernels is not None and trace.lost_kernels.matters
+    summed = format_bounded(units.format_seconds(summed_s), AT_LEAST if lost else "up to")
+    return Tile(title, Cell(_format_less(summed, summed_s), detail=f"sum over kernels{known}"))
 
 
 def compute_saving_s(trace: RankTrace) -> float | None:

@@ -13,6 +13,7 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit_reports import cells
 from perfkit_reports.document.blocks import Tile
 from perfkit_reports.document.cells import Cell, make_unknown_cell
+from perfkit_reports.subjects.trace.fixes import build_roofs_tile
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 from perfkit_reports.subjects.trace.trace_sentences import (
     get_other_median_s,
@@ -41,6 +42,7 @@ def build_badges(analysis: TraceAnalysis) -> Iterator[Tile]:
     trace = choose_focus_trace(analysis)
     if trace is not None:
         yield Tile("Coverage", _make_coverage_cell(trace))
+        yield from filter(None, [build_roofs_tile(trace)])
 
 
 def _build_idle_tile(trace: RankTrace) -> Tile:
