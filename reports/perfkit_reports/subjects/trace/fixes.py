@@ -175,9 +175,7 @@ def _list_sums(trace: RankTrace, items: Sequence[Finding]) -> list[str]:
 def build_roofs_tile(trace: RankTrace) -> Tile | None:
     """What all kernels with a known roof save at it: simulated, else summed; None where that means nothing."""
     roofs_s, summed_s, modeled = get_simulated_roofs_s(trace), compute_saving_s(trace), trace.modeled_share or 0.0
-    known = (
-        "" if modeled >= _WHOLE else f"; roofs known for {units.format_percent(modeled, 0)} of the work"
-    )
+    known = "" if modeled >= _WHOLE else f"; roofs known for {units.format_percent(modeled, 0)} of the work"
     title = "All kernels at roofline" if modeled >= _WHOLE else "Kernels at known roofs"
     if roofs_s is not None:
         return Tile(title, Cell(_format_less(units.format_seconds(roofs_s), roofs_s), detail=f"simulated{known}"))
