@@ -60,7 +60,8 @@ const perfkitSelection = (() => {
     if (!element) return;
     const folded = !element.checkVisibility();
     unfold(element);
-    if (how || folded) element.scrollIntoView(how); // else the browser has
+    // Else the browser has; after Back it scrolls to where one was, which the fold had moved.
+    if (how || folded) requestAnimationFrame(() => element.scrollIntoView(how ?? { behavior: "instant" }));
   }
   // Also of a link to where one is already, which changes no address.
   addEventListener("click", ({ target }) => {
