@@ -74,6 +74,13 @@ class PlainRMSNorm(nn.Module):
         return self.weight * (x * torch.rsqrt(torch.mean(x * x, dim=-1, keepdim=True) + 1e-5))
 
 
+class FloatRMSNorm(PlainRMSNorm):
+    """RMS norm computed in fp32: (batch, time, width) -> the same, in the dtype of the input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.float()).to(x.dtype)
+
+
 class PlainGELU(nn.Module):
     """GELU by tanh, of elementary ops."""
 
@@ -82,7 +89,12 @@ class PlainGELU(nn.Module):
         return 0.5 * x * (1 + torch.tanh(root * (x + 0.044715 * torch.pow(x, 3))))
 
 
-NORMS: Mapping[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "plain": PlainLayerNorm, "rms": PlainRMSNorm}
+NORMS: Mapping[str, Callable[[int], nn.Module]] = {
+    "layer": nn.LayerNorm,
+    "plain": PlainLayerNorm,
+    "rms": PlainRMSNorm,
+    "rms_fp32": FloatRMSNorm,
+}
 ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "gelu_tanh": lambda: nn.GELU("tanh"),
@@ -228,8 +240,8 @@ class Decoder(nn.Module):
 def decoder(batch_size: int = 8, **shape: Any) -> Workload:
     """A decoder of a `Shape`, with AdamW.
 
-    Chunks of logits are in fp32, as Lightning Fabric converts a model's output, and held until the next forward has
-    others, as by litgpt's loop.
+    Chunks of logits are in fp32, as Lightning Fabric converts a model's output, and held during backward, as by
+    litgpt's loop. None are left of the step before: its longest sample is in the first.
     """
     given = msgspec.convert(shape, Shape, strict=False)
     held: list[torch.Tensor] = []
@@ -239,6 +251,7 @@ def decoder(batch_size: int = 8, **shape: Any) -> Workload:
         return {"ids": torch.randint(0, vocab, (batch_size, given.seq_len + 1), generator=generator)}
 
     def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
+        held.clear()
         logits: list[torch.Tensor] = model(batch["ids"][:, :-1])
         targets = batch["ids"][:, 1:].split(chunk, dim=1)
         if not given.chunk:

@@ -1,4 +1,4 @@
-"""A vision transformer on `nn.MultiheadAttention`, as torchvision builds it.
+"""A vision transformer as torchvision builds it, trained as by the nightly torch 2.1 of June 2023.
 
 `vit` is a workload for `perfkit plan -w benchmarks/published/vision.py:vit:KEY=VALUE`.
 """
@@ -13,30 +13,55 @@ from perfkit.workloads.workload import Batch
 _IMAGE, _PATCH = 224, 16
 
 
+class FirstFlash(nn.MultiheadAttention):
+    """Attention around FlashAttention 1: (batch, patches, width) -> the same.
+
+    It takes copies of queries, keys and values, and its output is of (batch, patches, heads, width of a head), which is
+    copied into the order of patches first.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        batch, patches, width = x.shape
+        projected = F.linear(x.transpose(0, 1), self.in_proj_weight, self.in_proj_bias)
+        projected = projected.unflatten(-1, (3, width)).movedim(-2, 0).contiguous()
+        q, k, v = (part.view(patches, batch, self.num_heads, -1).permute(1, 2, 0, 3) for part in projected)
+        with torch.no_grad():
+            _copies = [part.transpose(1, 2).contiguous() for part in (q, k, v)]
+        y = F.scaled_dot_product_attention(q, k, v).clone()
+        y = self.out_proj(y.permute(2, 0, 1, 3).reshape(batch * patches, width))
+        return y.view(patches, batch, width).transpose(0, 1)
+
+
+class Attention(nn.MultiheadAttention):
+    """Attention as torch has it: (batch, patches, width) -> the same."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(x, x, x, need_weights=False)[0]
+
+
 class Layer(nn.Module):
     """An encoder layer with the norms first: (batch, patches, width) -> the same."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, attention: type[nn.MultiheadAttention]) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.attention = attention(width, heads, batch_first=True)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        normed = self.norm1(x)
-        x = self.attention(normed, normed, normed, need_weights=False)[0] + x
+        x = self.attention(self.norm1(x)) + x
         return self.mlp(self.norm2(x)) + x  # type: ignore[no-any-return]
 
 
 class VisionTransformer(nn.Module):
     """Images (batch, 3, 224, 224) -> logits (batch, classes)."""
 
-    def __init__(self, layers: int, width: int, heads: int, classes: int) -> None:
+    def __init__(self, layers: int, width: int, heads: int, classes: int, flash: bool) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, _PATCH, _PATCH)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
         self.positions = nn.Parameter(torch.zeros(1, (_IMAGE // _PATCH) ** 2 + 1, width))
-        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(width, heads, FirstFlash if flash else Attention) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -47,8 +72,38 @@ class VisionTransformer(nn.Module):
         return self.head(self.norm(x)[:, 0])  # type: ignore[no-any-return]
 
 
-def vit(layers: int = 24, width: int = 1024, heads: int = 16, classes: int = 10, batch_size: int = 64) -> Workload:
-    """A vision transformer, ViT-L/16 by default, with Adam."""
+class FirstForeachAdam(torch.optim.Adam):
+    """Adam as torch 2.0 and 2.1 updated all parameters at once: the denominators are made beside the roots."""
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            (beta1, beta2), count = group["betas"], group.get("count", 0) + 1
+            group["count"] = count
+            parameters = [each for each in group["params"] if each.grad is not None]
+            for each in parameters:
+                if not self.state[each]:
+                    self.state[each].update(exp_avg=torch.zeros_like(each), exp_avg_sq=torch.zeros_like(each))
+            gradients = [each.grad for each in parameters]
+            means, squares = ([self.state[each][name] for each in parameters] for name in ("exp_avg", "exp_avg_sq"))
+            torch._foreach_lerp_(means, gradients, 1 - beta1)
+            torch._foreach_mul_(squares, beta2)
+            torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta2)
+            roots = torch._foreach_sqrt(squares)
+            torch._foreach_div_(roots, (1 - beta2**count) ** 0.5)
+            denominators = torch._foreach_add(roots, group["eps"])
+            torch._foreach_addcdiv_(parameters, means, denominators, -group["lr"] / (1 - beta1**count))
+
+
+def vit(
+    layers: int = 24,
+    width: int = 1024,
+    heads: int = 16,
+    classes: int = 10,
+    batch_size: int = 64,
+    flash: bool = False,
+) -> Workload:
+    """A vision transformer, ViT-L/16 by default, with Adam; `flash`: its attention is FlashAttention 1."""
 
     def batch(generator: torch.Generator) -> Batch:
         images = torch.rand(batch_size, 3, _IMAGE, _IMAGE, generator=generator)
@@ -61,8 +116,8 @@ def vit(layers: int = 24, width: int = 1024, heads: int = 16, classes: int = 10,
         name="vit",
         unit="samples",
         units_per_batch=batch_size,
-        build_model=lambda: VisionTransformer(layers, width, heads, classes),
-        build_optimizer=lambda model: torch.optim.Adam(model.parameters(), lr=5e-5),
+        build_model=lambda: VisionTransformer(layers, width, heads, classes, flash),
+        build_optimizer=lambda model: FirstForeachAdam(model.parameters(), lr=5e-5),
         make_batch=batch,
         loss=loss,
         blocks=lambda _: tuple(f"layers.{index}" for index in range(layers)),
