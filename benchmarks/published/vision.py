@@ -1,16 +1,18 @@
-"""A vision transformer as torchvision builds it, trained as by the nightly torch 2.1 of June 2023.
+"""Vision transformers as the measured programs build and train them.
 
 `vit` is a workload for `perfkit plan -w benchmarks/published/vision.py:vit:KEY=VALUE`.
 """
+
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from perfkit import Workload
-from perfkit.workloads.workload import Batch
+from perfkit.workloads.workload import Batch, make_adamw
 
-_IMAGE, _PATCH = 224, 16
+_IMAGE = 224
 
 
 class FirstFlash(nn.MultiheadAttention):
@@ -39,29 +41,75 @@ class Attention(nn.MultiheadAttention):
         return super().forward(x, x, x, need_weights=False)[0]
 
 
+class MergedAttention(nn.Module):
+    """Attention as timm has it, one layer for queries, keys and values: (batch, patches, width) -> the same."""
+
+    def __init__(self, width: int, heads: int, batch_first: bool) -> None:
+        assert batch_first, "timm's has no other order"
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, patches, width = x.shape
+        q, k, v = self.qkv(x).reshape(batch, patches, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(batch, patches, width))  # type: ignore[no-any-return]
+
+
+ATTENTION: Mapping[str, type[nn.Module]] = {"torch": Attention, "flash1": FirstFlash, "timm": MergedAttention}
+
+
+class SwiGLU(nn.Module):
+    """The gated layers of DINOv2's giant: (batch, patches, width) -> the same."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        hidden = (width * 8 // 3 + 7) // 8 * 8
+        self.up, self.down = nn.Linear(width, 2 * hidden), nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, up = self.up(x).chunk(2, dim=-1)
+        return self.down(F.silu(gate) * up)  # type: ignore[no-any-return]
+
+
+class Scale(nn.Module):
+    """A factor for each element: (batch, patches, width) -> the same."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gamma
+
+
 class Layer(nn.Module):
     """An encoder layer with the norms first: (batch, patches, width) -> the same."""
 
-    def __init__(self, width: int, heads: int, attention: type[nn.MultiheadAttention]) -> None:
+    def __init__(self, width: int, heads: int, attention: str, gated: bool) -> None:
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = attention(width, heads, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.attention = ATTENTION[attention](width, heads, batch_first=True)
+        plain = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = SwiGLU(width) if gated else plain
+        self.scale1, self.scale2 = (Scale(width) if gated else nn.Identity() for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.attention(self.norm1(x)) + x
-        return self.mlp(self.norm2(x)) + x  # type: ignore[no-any-return]
+        x = x + self.scale1(self.attention(self.norm1(x)))
+        return x + self.scale2(self.mlp(self.norm2(x)))  # type: ignore[no-any-return]
 
 
 class VisionTransformer(nn.Module):
     """Images (batch, 3, 224, 224) -> logits (batch, classes)."""
 
-    def __init__(self, layers: int, width: int, heads: int, classes: int, flash: bool) -> None:
+    def __init__(
+        self, layers: int, width: int, heads: int, classes: int, patch: int, attention: str, gated: bool
+    ) -> None:
         super().__init__()
-        self.patches = nn.Conv2d(3, width, _PATCH, _PATCH)
+        self.patches = nn.Conv2d(3, width, patch, patch)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
-        self.positions = nn.Parameter(torch.zeros(1, (_IMAGE // _PATCH) ** 2 + 1, width))
-        self.layers = nn.ModuleList(Layer(width, heads, FirstFlash if flash else Attention) for _ in range(layers))
+        self.positions = nn.Parameter(torch.zeros(1, (_IMAGE // patch) ** 2 + 1, width))
+        self.layers = nn.ModuleList(Layer(width, heads, attention, gated) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -95,15 +143,24 @@ class FirstForeachAdam(torch.optim.Adam):
             torch._foreach_addcdiv_(parameters, means, denominators, -group["lr"] / (1 - beta1**count))
 
 
+def _build_first_adam(model: nn.Module) -> torch.optim.Optimizer:
+    return FirstForeachAdam(model.parameters(), lr=5e-5)
+
+
 def vit(
     layers: int = 24,
     width: int = 1024,
     heads: int = 16,
     classes: int = 10,
+    patch: int = 16,
     batch_size: int = 64,
-    flash: bool = False,
+    attention: str = "torch",
+    gated: bool = False,
 ) -> Workload:
-    """A vision transformer, ViT-L/16 by default, with Adam; `flash`: its attention is FlashAttention 1."""
+    """A vision transformer, torchvision's ViT-L/16 by default.
+
+    `attention` is `torch` or `flash1`, with the Adam of the nightly torch 2.1 of June 2023, or `timm`, with AdamW.
+    """
 
     def batch(generator: torch.Generator) -> Batch:
         images = torch.rand(batch_size, 3, _IMAGE, _IMAGE, generator=generator)
@@ -116,8 +173,8 @@ def vit(
         name="vit",
         unit="samples",
         units_per_batch=batch_size,
-        build_model=lambda: VisionTransformer(layers, width, heads, classes, flash),
-        build_optimizer=lambda model: FirstForeachAdam(model.parameters(), lr=5e-5),
+        build_model=lambda: VisionTransformer(layers, width, heads, classes, patch, attention, gated),
+        build_optimizer=make_adamw if attention == "timm" else _build_first_adam,
         make_batch=batch,
         loss=loss,
         blocks=lambda _: tuple(f"layers.{index}" for index in range(layers)),
