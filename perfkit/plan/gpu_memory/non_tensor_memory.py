@@ -74,7 +74,8 @@ def list_non_tensor_memory(target: Target, groups: Sequence[int], cached: Interv
             communicator of its own, with buffers of its own.
         cached: bytes that the allocator has reserved and not handed out.
     """
-    replay = "the step's requests in a model of torch's caching allocator: 512-byte units, split blocks"
+    replay = "the step's requests in a model of torch's caching allocator: 512-byte units, split blocks; at most as if "
+    replay += "each request took one unit more"
     if target.expandable_segments:
         replay += ", expandable segments"
     replay += "; memory reserved by offload copies is not modeled"

@@ -36,6 +36,7 @@ SCRATCH = 1  # of what a library works in: an address that no storage has
 _OURS = str(PurePath(__file__).parents[1])
 _CPU = torch.device("cpu")
 _THREAD = 0  # fake tensors are computed on none but the one that asks for them
+_DEFAULT_STREAM = torch.cpu.current_stream()
 
 # What a program reads of a tensor (`if tensor:`, `.item()`) by the op that wrote it, in a step in which nothing is out
 # of order: no value is redrawn, masked or infinite, and no update left out. Of any other it reads a 1.
@@ -50,12 +51,14 @@ _WRITTEN = {
 class FakeMemory:
     """The storages of fake tensors that are alive, and what was `recorded` since `begin`. Time is counted in events.
 
-    `told_of_read` is called before a value is read.
+    `told_of_read` is called before a value is read. `side_streams` has the stream of each allocation in another than
+    the default one, by time.
     """
 
     def __init__(self, told_of_read: Callable[[], None] = lambda: None) -> None:
         self._told_of_read = told_of_read
         self.recorded = RecordedEvents([], [], [], {})
+        self.side_streams: dict[int, int] = {}
         self._now = self._total = 0
         self._alive: dict[int, int] = {}  # bytes by address
         self._watched: set[int] = set()
@@ -63,6 +66,7 @@ class FakeMemory:
         self._values: dict[int, int] = {}
         self._open: list[tuple[str, int]] = []
         self._fused = False
+        self._streams: dict[torch.cpu.Stream, int] = {}  # numbers of those that are not the default one
 
     @contextmanager
     def record_allocations(self, alone: OpScratchProbe, observe: Observe = lambda *_: None) -> Iterator[None]:
@@ -88,6 +92,7 @@ class FakeMemory:
     def begin(self) -> None:
         """Drop the recording; live storages stay."""
         self.recorded = RecordedEvents([], [], [], {})
+        self.side_streams = {}
 
     def now(self) -> int:
         """The next tick of the recording's clock."""
@@ -202,10 +207,13 @@ class FakeMemory:
         self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = (), line: str = ""
     ) -> None:
         self._total += size
-        node = _current_autograd_node()
+        node, time = _current_autograd_node(), self.now()
+        stream = torch.cpu.current_stream()
+        if size > 0 and stream is not _DEFAULT_STREAM:
+            self.side_streams[time] = self._streams.setdefault(stream, len(self._streams) + 1)
         self.recorded.allocations.append(
             ProfiledAllocation(
-                time_ns=self.now(),
+                time_ns=time,
                 thread=_THREAD,
                 address=address,
                 size=size,

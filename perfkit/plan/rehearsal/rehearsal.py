@@ -18,7 +18,7 @@ from perfkit.devices.catalog.catalog import CatalogEntry
 from perfkit.devices.machine.fp32_precision import read_fp32_settings
 from perfkit.instruments.memory.memory_recording import label_recording
 from perfkit.instruments.memory.module_marks import mark_modules
-from perfkit.instruments.memory.profiler_events import RecordedEvents
+from perfkit.instruments.memory.profiler_events import ProfiledAllocation, RecordedEvents
 from perfkit.instruments.memory.training_state import find_owners, watch_gradients
 from perfkit.instruments.training.tensors import (
     collect_parameter_facts,
@@ -89,6 +89,7 @@ class RehearsedStep(NamedTuple):
         before: all allocations and frees from there until the second step.
         step: all allocations and frees of that step.
         graphed: places in `before` and in `step` of allocations in the pool of CUDA graphs.
+        streams: streams of allocations in another than the default one, by place in `before` and in `step`.
         scratch: maximum scratch memory of one op by CUDA library; included in `step`, at `SCRATCH`.
         parameters: parameters of the model before sharding.
         trainable: parameters that the workload does not freeze.
@@ -116,6 +117,7 @@ class RehearsedStep(NamedTuple):
     before: tuple[Change, ...] = ()
     step: tuple[Change, ...] = ()
     graphed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    streams: tuple[Mapping[int, int], Mapping[int, int]] = (MappingProxyType({}), MappingProxyType({}))
     scratch: dict[str, int] = {}
     parameters: int = 0
     trainable: int = 0
@@ -215,6 +217,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         before = list_changes(memory.recorded, data.addresses())
         is_graphed = gpu is not None and any(technique.records_graphs() for technique in techniques)
         graphed_before = _find_graphed(memory.recorded, data) if is_graphed else frozenset()
+        streams_before = _find_streams(memory, data)
         memory.begin()
         trained = get_trained_models(state)
         known = [*list_known_blocks(state)]
@@ -260,6 +263,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         before=before,
         step=list_changes(recorded, data.addresses()),
         graphed=(graphed_before, _find_graphed(recorded, data) if is_graphed else frozenset()),
+        streams=(streams_before, _find_streams(memory, data)),
         scratch=scratch,
         parameters=parameters,
         trainable=trainable,
@@ -296,13 +300,23 @@ def _copy_batch(batch: Batch) -> Batch:
 
 def list_changes(recorded: RecordedEvents, host: frozenset[int]) -> tuple[Change, ...]:
     """Allocations and frees, without the batches at these addresses of the host."""
-    return tuple((event.address, event.size) for event in recorded.allocations if event.address not in host)
+    return tuple((event.address, event.size) for event in _list_events(recorded, host))
+
+
+def _list_events(recorded: RecordedEvents, host: frozenset[int]) -> list[ProfiledAllocation]:
+    return [event for event in recorded.allocations if event.address not in host]
+
+
+def _find_streams(memory: FakeMemory, data: Batches) -> dict[int, int]:
+    """Streams of allocations in another than the default one, by place among the changes."""
+    streams = memory.side_streams
+    changes = _list_events(memory.recorded, data.addresses()) if streams else []
+    return {place: streams[event.time_ns] for place, event in enumerate(changes) if event.time_ns in streams}
 
 
 def _find_graphed(recorded: RecordedEvents, data: Batches) -> frozenset[int]:
     """Places among the changes of allocations that compiled graphs make, scratch memory excepted."""
-    host = data.addresses()
-    changes = [event for event in recorded.allocations if event.address not in host]
+    changes = _list_events(recorded, data.addresses())
     calls = [(each.start_ns, each.end_ns) for each in recorded.ranges if each.name.startswith(COMPILED_GRAPH)]
     return frozenset(
         place

@@ -50,12 +50,14 @@ def _plan_evaluation(
         yield PlannedPhase(phase=EVALUATION, reason=found.reason if isinstance(found, Unknown) else "not rehearsed")
         return
     between, recorded = (list_changes(each, found.host) for each in found.recorded)
+    trained = {len(rehearsed.before) + place: stream for place, stream in rehearsed.streams[1].items()}
     step = rehearsed._replace(
         allocations=found.allocations,
         issued=found.issued,
         before=rehearsed.before + rehearsed.step + between,
         step=recorded,
         graphed=(frozenset(), frozenset()),
+        streams=({**rehearsed.streams[0], **trained}, {}),  # those of an evaluation are not known
     )
     account = build_memory_account(step.allocations)
     if account is None:

@@ -91,8 +91,24 @@ def test_what_is_reserved_and_not_in_use_is_beyond_the_peak() -> None:
     memory = on("rtx-4090")
     (cached,) = (row for row in memory.beyond if row.name == CACHED)
     # 20 MiB with the two workspaces, 100 for the weight, 42, 20 for the 8 MiB and 30 of its own.
-    assert cached.bytes.high == (20 + 100 + 42 + 20 + 30) * MIB - memory.peak.value
+    assert cached.bytes.value == (20 + 100 + 42 + 20 + 30) * MIB - memory.peak.value
     assert cached.bytes.low == 0
+    # A unit more of each, but not of the workspaces: 102 for the weight and 32 for the 30; the 42 had room.
+    assert cached.bytes.high == (20 + 102 + 42 + 20 + 32) * MIB - memory.peak.value - 4 * 512
+
+
+def test_requests_that_just_fit_may_not() -> None:
+    step = [*((address, 5 * MIB) for address in range(2, 10)), *((address, -5 * MIB) for address in range(2, 10))]
+    (cached,) = (row.bytes for row in on("rtx-4090", step=step).beyond if row.name == CACHED)
+    # Four in each segment of 20 MiB, beside 100 MiB and two workspaces in 20; or three, so that eight take three.
+    assert cached.value == 20 * MIB - 2 * 8519680
+    assert cached.high == (2 + 20 + 20) * MIB - 2 * 8519680 - 9 * 512
+
+
+def test_a_unit_more_may_also_leave_less_free() -> None:
+    step = [(2, 10 * MIB - 512), (2, 512 - 10 * MIB)]
+    (cached,) = (row.bytes for row in on("rtx-4090", step=step).beyond if row.name == CACHED)
+    assert cached.high == cached.value == (20 + 20) * MIB - 2 * 8519680 - (10 * MIB - 512)  # from 10 MiB on: its own
 
 
 def test_segments_that_grow_reserve_whole_pages_of_what_is_in_use_together() -> None:
@@ -106,10 +122,10 @@ def test_segments_that_grow_reserve_whole_pages_of_what_is_in_use_together() -> 
 
 def test_under_a_limit_free_segments_are_given_back_before_it_fails() -> None:
     grows = [(2, 400 * MIB), (2, -400 * MIB), (3, 500 * MIB), (3, -500 * MIB)]
-    (free,) = (row.bytes.high for row in on("rtx-4090", step=grows).beyond if row.name == CACHED)
+    (free,) = (row.bytes.value for row in on("rtx-4090", step=grows).beyond if row.name == CACHED)
     assert free == (20 + 100 + 400 + 500) * MIB - (100 + 500) * MIB - 2 * 8519680
     # 2.1 GiB less at most 1,343 MB of context leave 869 MiB: the 400 have gone when the 500 come.
-    (tight,) = (row.bytes.high for row in on("rtx-4090", "2.1GiB", grows).beyond if row.name == CACHED)
+    (tight,) = (row.bytes.value for row in on("rtx-4090", "2.1GiB", grows).beyond if row.name == CACHED)
     assert tight == (20 + 100 + 500) * MIB - (100 + 500) * MIB - 2 * 8519680
 
 
@@ -315,6 +331,15 @@ def test_the_pool_of_cuda_graphs_is_kept_whole_and_not_shared() -> None:
     assert graphs.allocated == graphs.reserved == (30 + 12 + 40) * MIB
     recorded = replay_requests([], [], step, (8 * MIB,), graphed=(frozenset(), frozenset({0, 1, 3})))
     assert recorded.allocated == (20 + 30 + 8 + 40) * MIB  # the pool's workspace leaves 12 MiB of its segment
+
+
+def test_what_is_free_in_one_stream_serves_no_other() -> None:
+    before, step = [(2, 12 * MIB), (2, -12 * MIB)], [(3, 12 * MIB), (4, 14 * MIB), (3, -12 * MIB), (4, -14 * MIB)]
+    assert replay_requests([], before, step).reserved == (12 + 14) * MIB
+    gathered = replay_requests([], before, step, streams=({0: 1}, {1: 2}))
+    assert (gathered.allocated, gathered.reserved) == (26 * MIB, (12 + 12 + 14) * MIB)
+    same = replay_requests([], before, step, streams=({0: 1}, {0: 1}))
+    assert same.reserved == (12 + 14) * MIB
 
 
 def test_temporaries_of_compiled_code_widen_a_gpus_peak() -> None:

@@ -218,6 +218,17 @@ def test_the_first_step_of_shards_takes_no_more_than_the_second() -> None:
     assert max(first) <= max(second)
 
 
+def test_shards_of_gradients_and_gathered_parameters_are_in_streams_of_their_own() -> None:
+    rehearsed = rehearse_step(spec("zero3", ranks=2), H100)
+    taken = dict.fromkeys(rehearsed.streams[1].values(), 0)
+    for place, stream in rehearsed.streams[1].items():
+        taken[stream] += rehearsed.step[place][1]
+    scattered, gathered = sorted(taken.values())
+    assert scattered == pytest.approx(rehearsed.parameters * 4 / 2, rel=0.01)
+    assert gathered > 1.5 * rehearsed.parameters * 4  # once for forward and once for backward, but not the last block
+    assert set(rehearsed.streams[0].values()) == set(taken)
+
+
 @pytest.mark.parametrize(("workload", "adam"), [("gpt", True), ("resnet", False)])
 def test_it_is_known_whether_the_optimizer_is_adam(workload: str, adam: bool) -> None:
     assert rehearse_step(RunSpec(workload=WorkloadSpec(name=workload), launch=LaunchSpec())).adam == adam
