@@ -19,6 +19,7 @@ from perfkit.cost.op_class import classify_op
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
+from perfkit.plan.rehearsal.compiled_updates import in_fused_update
 from perfkit.plan.rehearsal.libraries.convolution_columns import make_columns
 from perfkit.plan.rehearsal.libraries.layout_copies import make_layout_copy
 from perfkit.plan.target.disk import find_mount
@@ -181,7 +182,7 @@ class StepOps(CostingMode):
         A GPU computes nothing where the program reads a number: an optimizer's counts of steps are the host's, and
         waits for others are not modeled.
         """
-        if is_free(call.name) or (self._fp32 is not None and call.name == _READ):
+        if in_fused_update.get() or is_free(call.name) or (self._fp32 is not None and call.name == _READ):
             return
         if self._host_updates and self._get_phase() == "optimizer":
             return

@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.fake_memory import SCRATCH, FakeMemory
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.step_ops import StepOp, StepOps
 
 NUMBERS = 48
 
@@ -63,3 +64,23 @@ def test_a_run_that_compiles_nothing_is_planned_op_by_op(torchaos: Callable[...,
 
 def test_functions_of_others_are_compiled_as_before() -> None:
     assert changes_of(update, None, stance="force_eager") == [(False, 4 * NUMBERS), (False, -4 * NUMBERS)]
+
+
+@pytest.mark.parametrize(
+    ("state", "stance", "moved"),
+    [
+        (torch.zeros(NUMBERS), "default", {"optimizer_update_torchao": (2 * (4 + 4) + 4) * NUMBERS}),
+        (OptimState4bit(), "default", {"optimizer_update_torchao": (2 * (4 + 26) + 4) * NUMBERS}),
+        (torch.zeros(NUMBERS), "force_eager", {"aten::mul": 8 * NUMBERS, "aten::add_": 12 * NUMBERS}),
+    ],
+    ids=["plain", "4 bits", "eager"],
+)
+def test_a_fused_update_takes_the_time_of_one_kernel(
+    torchaos: Callable[..., Any], state: object, stance: Any, moved: dict[str, int]
+) -> None:
+    memory = FakeMemory()
+    with FakeTensorMode(), memory.record_allocations(OpScratchProbe()), fuse_updates(memory, eagerly_as_told=True):
+        parameter, gradient = torch.zeros(NUMBERS), torch.zeros(NUMBERS)
+        with StepOps() as ops, torch.compiler.set_stance(stance):
+            torch.compile(torchaos, fullgraph=True)(parameter, gradient, state)
+    assert {each.work.op: each.work.bytes for each in ops.issued if isinstance(each, StepOp)} == moved
