@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from perfkit import Workload
+from perfkit.core.spec import ParamValue
 from perfkit.workloads.hf import HuggingFace
 from perfkit.workloads.model_loss import compute_loss
 from perfkit.workloads.workload import Batch
 
-_LARGE = {
+_LARGE: dict[str, ParamValue] = {
     "hidden_size": 1024,
     "num_hidden_layers": 24,
     "num_attention_heads": 16,

@@ -31,7 +31,7 @@ class FirstFlash(nn.MultiheadAttention):
             _copies = [part.transpose(1, 2).contiguous() for part in (q, k, v)]
         y = F.scaled_dot_product_attention(q, k, v).clone()
         y = self.out_proj(y.permute(2, 0, 1, 3).reshape(batch * patches, width))
-        return y.view(patches, batch, width).transpose(0, 1)
+        return y.view(patches, batch, width).transpose(0, 1)  # type: ignore[no-any-return]
 
 
 class Attention(nn.MultiheadAttention):
