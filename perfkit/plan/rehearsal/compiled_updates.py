@@ -50,8 +50,8 @@ def _fuse(update: Callable[..., Any], memory: FakeMemory, eagerly_as_told: bool)
             return update(parameter, gradient, *args)
         kinds = {type(each).__name__ for each in args}
         scratch = max((_BETWEEN_KERNELS.get(kind, 0) for kind in kinds), default=0) * parameter.numel()
-        written = count_stored_bytes(parameter, *args) + scratch
-        RUN_KERNEL("optimizer_update_torchao", 2 * written + count_stored_bytes(gradient), [parameter])
+        moved = 2 * (count_stored_bytes(parameter, *args) + scratch) + count_stored_bytes(gradient)
+        RUN_KERNEL("optimizer_update_torchao", [moved], [parameter])
         fused = in_fused_update.set(True)
         try:
             with memory.record_fused(f"{_OPTIMIZERS}.{update.__name__}", scratch):
