@@ -6,10 +6,10 @@ where it has none (`RankTrace.steps` is empty and `step_s` is its span).
 
 from statistics import median
 
-from perfkit.analysis.model.counters import CounterRow
 from perfkit.analysis.model.coverage import Coverage
 from perfkit.analysis.model.fleet import GradientReductions, ParameterGathers, StageActions
 from perfkit.analysis.model.launches import (
+    CounterRow,
     DeviceLoad,
     DeviceRow,
     GapRow,

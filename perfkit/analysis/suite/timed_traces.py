@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from perfkit.analysis.model.counters import CounterRow
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.fleet import StageActions
+from perfkit.analysis.model.launches import CounterRow
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.step import BYTES, FLOPS, DeviceClockSkew, FlameGraph
 from perfkit.analysis.model.timeline import StepTimeline

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.counters import CounterRow
+from perfkit.analysis.model.launches import CounterRow
 from perfkit.analysis.trace.time.intervals import is_inside, merge_intervals
 from perfkit.analysis.trace.time.step_windows import StepWindows
 from perfkit.trace.model import NONE, Category, CounterSamples, Ints, Trace

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.counters import CounterRow
+from perfkit.analysis.model.launches import CounterRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core import units
 from perfkit_reports.cells import make_integer_cell, make_short_cell

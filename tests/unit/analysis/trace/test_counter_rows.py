@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.analysis.model.counters import CounterRow
+from perfkit.analysis.model.launches import CounterRow
 from perfkit.analysis.pipeline.analyze import analyze
 from tests.fixtures.traces import kernel, launch, mark, op, write_trace
 
