@@ -3,6 +3,7 @@
 <suite>/suite.json                  Suite: what was asked for, the variants and their runs, written after every run
 <suite>/ceilings.json               DeviceCeilings used by the analysis
 <suite>/plan.json                   what was predicted of its variants
+<suite>/ranking.json                techniques to try next: `perfkit.store.technique_ranking`
 <suite>/<variant>/<repeat>/         one run: one launch of one variant; a variant's first has the instrumented passes
     spec.json  run.json
     agent<n>.json  agent<n>.log     with torchrun: how ranks ended that failed on a machine, and what its agent said

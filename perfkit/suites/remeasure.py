@@ -12,17 +12,22 @@ from perfkit.devices.ceilings.exceeded_ceilings import split_explanation
 from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
 from perfkit.devices.machine.fingerprint import build_fingerprint
 from perfkit.store.layout import CEILINGS_FILE
+from perfkit.suites.rank_untested import rank_untested
 
 
 def analyze_and_remeasure(
     folder: Path, *, calibrate: bool, progress: Callable[[str], None] = lambda _: None
 ) -> Analysis:
-    """Analyze a suite that was just measured on this machine.
+    """Analyze a suite that was just measured on this machine, and rank what to try next.
 
     A ceiling that it refutes is marked, so that the next command measures it; with `calibrate` it is measured at once,
     briefly, merged with earlier calibrations, and the result replaces the suite's. `progress` receives a line per
     measurement. A calibration that fails, or finds no more, leaves figures unknown, with the reason.
     """
+    return rank_untested(folder, _remeasure_refuted(folder, calibrate=calibrate, progress=progress))
+
+
+def _remeasure_refuted(folder: Path, *, calibrate: bool, progress: Callable[[str], None]) -> Analysis:
     analysis = analyze_suite(folder)
     known = analysis.ceilings
     beaten = () if known is None else tuple(ceiling for ceiling in known.ceilings if ceiling.exceeded_by)

@@ -23,7 +23,7 @@ def test_opens_cleanly(shared_report: Any, name: str) -> None:
 
 def test_a_lone_loop_is_compared_with_nothing(shared_report: Any) -> None:
     page = shared_report(sample_loops.alone).page
-    assert page.locator("#tradeoff").count() == 0
+    assert page.locator("[data-figure=pareto], [data-pick]").count() == 0
     titles = page.locator("#variants-rows thead th").all_inner_texts()
     assert [title.strip() for title in titles] == ["Loop", "Step time", "Data wait", "tokens/s", "Peak memory", "MFU"]
     page.get_by_role("link", name="Recording").click()

@@ -13,7 +13,8 @@ from tests.fixtures import sample_analysis
 
 pytestmark = pytest.mark.browser
 
-SECTIONS = ["summary", "findings", "tradeoff", "roofline", "time", "memory", "savings", "samples", "environment"]
+SECTIONS = ["summary", "why", "findings", "traced", "memory", "samples", "environment"]
+SCREEN = 900  # pixels of height
 
 
 @pytest.mark.parametrize(
@@ -21,14 +22,65 @@ SECTIONS = ["summary", "findings", "tradeoff", "roofline", "time", "memory", "sa
 )
 def test_opens_cleanly(shared_report: Any, name: str) -> None:
     report = shared_report(getattr(sample_analysis, name), width=390)
-    lone = name == "nothing_measured"  # a lone variant is compared with nothing
-    assert report.sections() == [section for section in SECTIONS if section != "tradeoff" or not lone]
+    missing = {"why", "traced", "memory"} if name == "nothing_measured" else set()
+    assert report.sections() == [section for section in SECTIONS if section not in missing]
     report.opens_cleanly(390, 1440)
 
 
 def test_the_table_of_variants_fits_its_box(shared_report: Any) -> None:
     table = shared_report(sample_analysis.realistic).page.locator("#variants-rows")
     assert table.evaluate("table => table.scrollWidth <= table.parentElement.clientWidth")
+
+
+def pick(page: Page, variant: str) -> None:
+    page.locator("[data-pick]").select_option(label=variant)
+
+
+def test_the_first_screen_answers_and_has_the_trade_off_beside_the_table(open_report: Any) -> None:
+    page = open_report(sample_analysis.realistic()).page
+    page.set_viewport_size({"width": 1440, "height": SCREEN})
+    head, table, chart = (
+        page.locator(where).bounding_box() for where in ("h1", "#variants-rows", "[data-figure=pareto]")
+    )
+    assert head is not None
+    assert table is not None
+    assert chart is not None
+    assert chart["x"] >= table["x"] + table["width"]
+    assert chart["y"] + chart["height"] <= SCREEN
+    assert table["y"] <= SCREEN / 2
+    assert page.locator("#variants-rows .span").count() == 5  # a bar for each compared variant
+
+
+def test_what_is_not_asked_at_once_is_folded_and_the_rest_short(open_report: Any) -> None:
+    page = open_report(sample_analysis.realistic()).page
+    page.set_viewport_size({"width": 1440, "height": SCREEN})
+    assert page.locator("section.folded > details[open]").count() == 0
+    first = page.locator("section.folded").first.bounding_box()
+    assert first is not None
+    assert first["y"] <= 8 * SCREEN
+    assert len(page.content()) <= 2_000_000
+    samples = page.locator("#samples > details")
+    page.get_by_role("link", name="Samples").click()
+    page.wait_for_function("document.querySelector('#samples > details').open")
+    assert samples.locator(".chart").first.is_visible()
+
+
+def test_one_picker_sets_roofline_and_ops(open_report: Any) -> None:
+    report = open_report(sample_analysis.realistic())
+    page = report.page
+    report.visit("traced")
+    assert page.locator("#traced fieldset.tabs:visible").count() == 0
+    assert page.locator(".costs-panel:visible caption").inner_text() == "Ops of baseline"
+    pick(page, "amp+ckpt")
+    assert page.locator(".costs-panel:visible caption").inner_text() == "Ops of amp+ckpt"
+    assert visible(page) == {(variant, kind) for variant in ("baseline", "amp+ckpt") for kind in ("op", "step")}
+    page.locator("#traced fieldset.tabs input[value='2']").evaluate(
+        "input => { input.checked = true; input.closest('fieldset').dispatchEvent(new Event('change')); }"
+    )  # as a link to a row does
+    assert page.locator("[data-pick]").input_value() == "ckpt"
+    pick(page, "baseline")
+    assert {variant for variant, _ in visible(page)} == {"baseline"}
+    assert report.complaints == []
 
 
 def visible(page: Page) -> set[tuple[str, str]]:
@@ -44,7 +96,7 @@ def visible(page: Page) -> set[tuple[str, str]]:
 def test_layers_of_the_roofline_switch(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
     page = report.page
-    report.visit("roofline")
+    report.visit("traced")
     assert visible(page) == {(variant, kind) for variant in ("baseline", "amp") for kind in ("op", "step")}
     page.get_by_role("checkbox", name="ckpt", exact=True).check(force=True)
     page.get_by_role("checkbox", name="amp", exact=True).uncheck(force=True)
@@ -59,7 +111,7 @@ def test_layers_of_the_roofline_switch(open_report: Any) -> None:
 
 def test_layers_switch_with_the_keyboard(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
-    report.visit("roofline")
+    report.visit("traced")
     box = report.page.get_by_role("checkbox", name="flash", exact=True)
     box.focus()
     report.page.keyboard.press("Space")
@@ -68,7 +120,7 @@ def test_layers_switch_with_the_keyboard(open_report: Any) -> None:
 
 def test_the_table_of_operations_sorts_with_the_unknown_last(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
-    report.visit("savings")
+    report.visit("traced")
     assert report.sort("costs", "Time") == "descending"
     times = [float(text.split()[0]) for text in report.column("costs", 3)]
     assert times == sorted(times, reverse=True)
@@ -85,11 +137,11 @@ def test_the_table_of_operations_sorts_with_the_unknown_last(open_report: Any) -
 def test_the_filter_narrows_and_follows_the_variant(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
     page = report.page
-    report.visit("savings")
+    report.visit("traced")
     page.locator("[data-filter=costs]").fill("softmax BACKWARD")
     assert report.names("costs") == ["aten::_softmax_backward_data"]
-    assert page.locator("#savings [data-count]").inner_text() == "1 of 15"
-    page.locator("#savings").get_by_role("radio", name="ckpt", exact=True).check(force=True)
+    assert page.locator("[data-block=traced-savings] [data-count]").inner_text() == "1 of 15"
+    pick(page, "ckpt")
     assert report.names("costs") == ["aten::_softmax_backward_data"]
     page.locator("[data-filter=costs]").fill("")
     assert len(report.names("costs")) == 15
@@ -139,7 +191,7 @@ def test_json_and_csv_can_be_saved(shared_report: Any) -> None:
 
 def test_the_theme_switches_and_figures_follow(open_report: Any) -> None:
     report = open_report(sample_analysis.realistic())
-    report.visit("tradeoff")
+    report.visit("summary")
     ink = "document.querySelector('[data-figure=pareto]').layout.template.layout.font.color"
     before = report.page.evaluate(ink)
     report.page.get_by_role("button", name="Switch between light and dark").click()

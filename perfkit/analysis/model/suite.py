@@ -36,6 +36,7 @@ from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling
 from perfkit.store.price import Price
 from perfkit.store.suite_state import Conclusion
+from perfkit.store.technique_ranking import TechniqueRanking
 
 ANALYSIS_VERSION = 9
 
@@ -237,7 +238,11 @@ class MeasuredSession(Struct):
 
 
 class Analysis(DisplayMixin, Struct):
-    """Everything a report shows."""
+    """Everything a report shows.
+
+    `folder` is the suite's, as it was named; "" where that is unknown. `untested` are techniques to try next, None
+    where none was ranked.
+    """
 
     subject: ClassVar[str] = "suite"
     schema_version: int = ANALYSIS_VERSION
@@ -245,6 +250,7 @@ class Analysis(DisplayMixin, Struct):
     created_at: str
     perfkit: str
     command: str
+    folder: str = ""
     workload: str
     workload_description: str
     environment: Environment | None
@@ -260,6 +266,7 @@ class Analysis(DisplayMixin, Struct):
     recomputations: tuple[RecomputationSearch, ...] = ()
     load: MachineLoad | None = None  # while the timed runs were made
     conclusion: Conclusion = Conclusion.COMPLETE
+    untested: TechniqueRanking | None = None
     findings: tuple[Finding, ...]
     provenance: tuple[Provenance, ...]
     warnings: tuple[Note, ...]

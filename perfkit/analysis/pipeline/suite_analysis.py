@@ -7,6 +7,7 @@ from pathlib import Path
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.read_passes import read_passes
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
+from perfkit.analysis.pipeline.untested_techniques import read_untested
 from perfkit.analysis.suite.conclusion import find_conclusion
 from perfkit.analysis.suite.cost import add_costs
 from perfkit.analysis.suite.facts import find_derived_names
@@ -85,6 +86,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         created_at=suite.created_at,
         perfkit=suite.perfkit,
         command=suite.command,
+        folder=str(stored.folder),
         workload=label,
         workload_description=workload.description if workload is not None else "",
         environment=environment,
@@ -99,6 +101,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         scaling=scaling,
         load=load,
         conclusion=find_conclusion(suite, variants),
+        untested=read_untested(stored.folder, variants),
         findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
         provenance=list_provenance(variants, environment, ceilings),
         warnings=(*suite.warnings, *([] if suite_plan.refused is None else [suite_plan.refused])),

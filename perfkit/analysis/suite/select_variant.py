@@ -23,6 +23,7 @@ def select_variant(analysis: Analysis, name: str, baselines: Mapping[str, str]) 
         pareto=tuple(front for front in analysis.pareto if front in kept),
         sweeps=(),
         scaling=None,
+        untested=None,
         searches=tuple(search for search in analysis.searches if search.selected_variant == name),
         recomputations=tuple(search for search in analysis.recomputations if search.selected_variant == name),
         findings=tuple(finding for finding in analysis.findings if finding.variant in ("", name)),

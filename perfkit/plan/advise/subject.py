@@ -65,9 +65,10 @@ def make_workload_subject(request: BenchRequest, target: Target) -> AdviceSubjec
     return AdviceSubject(request.workload.label, "workload", target.device, place, None, request, target)
 
 
-def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
-    """The baseline of a suite: its traced step, and its workload where a suite of `perfkit bench` names one, which is
-    planned for the device that it ran on. `memory` is what a rank may take of that, as for `target_of`.
+def make_run_subject(folder: Path, memory: str | None = None, variant: str = "") -> AdviceSubject:
+    """A `variant` of a suite, the baseline if none is named: its traced step, and its workload where a suite of
+    `perfkit bench` names one, which is planned for the device that it ran on. `memory` is what a rank may take of that,
+    as for `target_of`.
 
     Raises:
         RunFormatError: the folder is no suite's, or is damaged.
@@ -75,7 +76,7 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
             is code that the user has not named.
     """
     stored = read_suite(folder)
-    runs = _find_baseline(stored)
+    runs = _find_runs(stored, variant)
     main = runs.main
     if main is None or not main.ranks:
         raise UsageError(f"{folder}: no run of {runs.name} has a record: nothing to advise on")
@@ -105,9 +106,11 @@ def make_run_subject(folder: Path, memory: str | None = None) -> AdviceSubject:
     return AdviceSubject(name, "run", device, place, step, request, target, tuple(notes))
 
 
-def _find_baseline(stored: StoredSuite) -> VariantRuns:
+def _find_runs(stored: StoredSuite, variant: str) -> VariantRuns:
     names = stored.suite.variants or tuple(dict.fromkeys(run.variant for run in stored.runs))
     variants = [VariantRuns(name, tuple(run for run in stored.runs if run.variant == name)) for name in names]
+    if variant:
+        return next(runs for runs in variants if runs.name == variant)
     baselines = find_baseline_names(variants, stored.suite.baselines)
     return min((variant for variant in variants if variant.name in baselines), key=lambda variant: variant.world_size)
 

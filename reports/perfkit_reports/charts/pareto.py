@@ -15,6 +15,7 @@ from perfkit_reports.charts.frame import (
     format_hover,
 )
 from perfkit_reports.document.blocks import Chart
+from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import NEUTRAL, Style
 
 # Of more points only those are named whose names have room: a name takes such a part of the chart's sides.
@@ -40,7 +41,13 @@ def build_chart(points: Sequence[ParetoPoint], unit: str) -> Chart | None:
     """Build the chart; None without points; `unit` is the unit of the rates."""
     if not points:
         return None
-    return Chart(id="pareto", figure=_build_figure(points, unit), label="Throughput against peak memory", height=460)
+    return Chart(
+        id="pareto",
+        figure=_build_figure(points, unit),
+        label="Throughput against peak memory",
+        weight=Weight.BRIEF,
+        height=400,
+    )
 
 
 def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
@@ -54,7 +61,10 @@ def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
             [rate for _, rate in front],
             line={"color": NEUTRAL, "width": 1.5, "dash": "dot"},
         ),
-        *(_build_dot(point, scale, named=point in named) for point in points),
+        *(
+            _build_dot(point, side, scale, named=point in named)
+            for point, side in zip(points, _choose_sides(points), strict=True)
+        ),
     ]
     return build_figure(
         traces,
@@ -79,7 +89,29 @@ def _select_named(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
     return named
 
 
-def _build_dot(point: ParetoPoint, scale: float, *, named: bool) -> Trace:
+def _choose_sides(points: Sequence[ParetoPoint]) -> list[str]:
+    """Where the name of each point stands: above, or below where another point or name is above."""
+    width, height = (_compute_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
+    dots = [(point.bytes / width, point.rate / height) for point in points]
+    taken: list[tuple[float, float]] = []
+    sides = []
+    for x, y in dots:
+        places = {
+            "top center": (x, y + _NAME_HEIGHT),
+            "bottom center": (x, y - _NAME_HEIGHT),
+        }
+        others = [*taken, *(dot for dot in dots if dot != (x, y))]
+        free = [side for side, place in places.items() if not any(_is_near(place, other) for other in others)]
+        sides.append(free[0] if free else "top center")
+        taken.append(places[sides[-1]])
+    return sides
+
+
+def _is_near(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return abs(one[0] - other[0]) < _NAME_WIDTH and abs(one[1] - other[1]) < _NAME_HEIGHT
+
+
+def _build_dot(point: ParetoPoint, side: str, scale: float, *, named: bool) -> Trace:
     style = {"color": point.style.color, "symbol": point.style.symbol}
     return build_scatter(
         "markers+text",
@@ -88,7 +120,7 @@ def _build_dot(point: ParetoPoint, scale: float, *, named: bool) -> Trace:
         [format_hover(point.name, *point.told)],
         name=escape_text(point.name),
         text=[escape_text(point.name, 28) if named else ""],
-        textposition="top center",
+        textposition=side,
         cliponaxis=False,
         error_y=_build_error_bar(point),
         marker={**style, "size": 13, "line": {"width": 1, "color": "#ffffff"}},

@@ -20,11 +20,21 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Span:
+    """An interval drawn as a bar: positions between 0 and 1 on an axis that all rows share; `zero` is no change."""
+
+    low: float
+    at: float
+    high: float
+    zero: float
+
+
+@dataclass(frozen=True)
 class Cell:
     """`text`, a second line of `detail`, the `reason` for n/a, and a `value` to sort by.
 
-    `whole` is the full name if `text` is shortened, `mark` a drawing of the figure, `swatch` the (color, marker) in
-    charts.
+    `whole` is the full name if `text` is shortened, `mark` and `span` are drawings of the figure, `swatch` is the
+    (color, marker) in charts.
 
     `tone` is `good`, `bad`, `unsure` or empty; it only repeats the text. `id` is the stable id of a verdict.
     """
@@ -36,6 +46,7 @@ class Cell:
     tone: str = ""
     whole: str = ""
     mark: Mark | None = None
+    span: Span | None = None
     swatch: tuple[str, str] | None = None
     id: str = ""
 

@@ -114,6 +114,7 @@ class _TextTable:
 # Scripts of the selection drawer are inserted between these.
 _FIRST, _LAST = ("unfold.js", "theme.js", "selection.js", "report.js"), ("drawer.js",)
 _BY_BLOCK: dict[type[Block], tuple[str, ...]] = {Flame: ("flame.js",), Timeline: SCRIPTS}
+_SAVED_ROOM = 300_000  # characters of a page: a larger JSON file is only next to it
 _TABS = 56  # maximum characters of a choice with buttons; longer ones are drop-down lists
 
 
@@ -136,9 +137,15 @@ def render(document: Document) -> str:
             style=Markup(read_template("style.css")),
             script=Markup("".join(map(read_script, _list_scripts(document)))),
             plotly=Markup(compress_plotly()),
-            saved=embed_json(encode_json(document.raw[document.saves]).decode()) if document.saves else "",
+            saved=_compress_saved(document),
         )
     )
+
+
+def _compress_saved(document: Document) -> str:
+    """The JSON that a page can save; empty without any, and where it would be a large part of the page."""
+    saved = compress_data(encode_json(document.raw[document.saves])) if document.saves else ""
+    return saved if len(saved) <= _SAVED_ROOM else ""
 
 
 def _list_scripts(document: Document) -> tuple[str, ...]:
@@ -156,8 +163,14 @@ class _Sheet:
         self.change = (MORE, LESS)
         self._timelines: dict[str, dict[str, Any]] = {}
 
-    def encode_figures(self) -> Markup:
-        return embed_json(_encode_json(self._figures))
+    def compress_figures(self) -> str:
+        return compress_data(_encode_json(self._figures).encode())
+
+    @staticmethod
+    def get_key_kind(chart: Chart) -> str:
+        """What of the chart can be selected: `areas`, which have one key each, or `points`; "" where nothing can."""
+        metas = [trace["meta"] for trace in chart.figure["data"] if trace.get("meta")]
+        return "" if not metas else "areas" if any("key" in meta for meta in metas) else "points"
 
     def add_timeline(self, block: Timeline) -> Timeline:
         """Embed the timeline's steps, and return the block."""

@@ -58,6 +58,7 @@ def get_templates() -> jinja2.Environment:
     environment.filters["breakable"] = _make_breakable
     environment.filters["stepped"] = _make_path_breakable
     environment.filters["unbroken"] = _keep_units_together
+    environment.filters["rounded"] = _round_number
     return environment
 
 
@@ -110,6 +111,11 @@ def _make_breakable(name: str) -> Markup:
 def _make_path_breakable(name: str) -> Markup:
     """A module's or op's name with break opportunities at its separators: `GPT_0/Block_3/Linear_5`."""
     return Markup(re.sub(r"(?<=\w)/(?=\w)", "/<wbr>", str(escape(name))))
+
+
+def _round_number(value: object) -> object:
+    """A float with nine digits: more would only make the page larger."""
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 def _keep_units_together(sentence: str) -> str:

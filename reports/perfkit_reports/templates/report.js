@@ -2,7 +2,7 @@
 (() => {
   const byId = (id) => document.getElementById(id);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const figures = JSON.parse(byId("figures").textContent);
+  const figures = {}; // unfolded with plotly.js
 
   // Figures are drawn when they come near the screen: drawing all at once would hold up the first view.
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -64,11 +64,11 @@
     trace.selectedpoints = trace.customdata.flatMap((key, place) => (perfkitSelection.has(key) ? [place] : []));
     Object.assign(trace, { selected: { marker: { opacity: 1 } }, unselected: { marker: { opacity: 0.18 } } });
   }
-  const withKeys = (name) => figures[name].data.filter(keys);
-  const keyed = all(".chart").filter((chart) => withKeys(chart.dataset.figure).length);
+  const withKeys = (name) => figures[name]?.data.filter(keys) ?? []; // one that is still folded has none
+  const keyed = all('.chart[data-keyed="points"]');
   perfkitSelection.on(() => keyed.filter((chart) => drawn.has(chart)).forEach(draw));
-  for (const chart of all(".chart").filter(({ dataset }) => figures[dataset.figure].data.some(isArea))) {
-    const has = (key) => figures[chart.dataset.figure].data.some((trace) => isArea(trace) && perfkitSelection.has(trace.meta.key, key));
+  for (const chart of all('.chart[data-keyed="areas"]')) {
+    const has = (key) => (figures[chart.dataset.figure]?.data ?? []).some((trace) => isArea(trace) && perfkitSelection.has(trace.meta.key, key));
     perfkitSelection.on(() => drawn.has(chart) && draw(chart));
     perfkitSelection.view({
       name: "memory",
@@ -220,24 +220,62 @@
     show();
   });
 
-  // One choice for the page: the same value in all choosers of its key, and a timeline's first step of it.
-  function pickValue(chooser, value) {
-    if (chooser.matches("fieldset")) {
-      const label = all("label", chooser).find((one) => one.textContent.trim() === value);
-      if (!label) return;
-      label.querySelector("input").checked = true;
-    } else {
-      const option = all("option", chooser).find(({ text }) => text === value || (chooser.matches("[data-steps]") && text.startsWith(`${value}, `)));
-      if (!option) return;
-      chooser.value = option.value;
+  // One choice for the page: the same value in all choosers of its key, and a timeline's first step of it. Those of its
+  // own section give it their place; of layers there, the first and the picked one are on.
+  const optionsOf = (chooser) => (chooser.matches("select") ? [...chooser.options] : all("input", chooser));
+  const textOf = (option) => (option.text ?? option.closest("label").textContent).trim();
+  const isChosen = (option) => option.selected || option.checked;
+  const isOf = (option, value) => textOf(option) === value || textOf(option).startsWith(`${value}, `);
+  all("[data-pick]").forEach((box) => {
+    const section = box.closest("section");
+    const values = [...box.options].map(({ value }) => value);
+    const choosers = all(`:is(select, fieldset)[data-key="${box.dataset.pick}"], [data-steps]`);
+    const near = choosers.filter((chooser) => chooser.closest("section") === section);
+    const layers = all('[data-layers] input[data-key="series"]', section);
+    let picking = false;
+    function giveWay() {
+      for (const chooser of near) {
+        const own = optionsOf(chooser).filter((option) => isOf(option, box.value));
+        if (chooser.matches("select")) for (const option of chooser.options) option.hidden = !own.includes(option);
+        (chooser.closest("label") ?? chooser).hidden = own.length <= 1;
+        chooser.closest("section > *").classList.toggle("unpicked", !own.length);
+      }
     }
-    chooser.dispatchEvent(new Event("change"));
-  }
-  all("[data-pick]").forEach((box) =>
-    box.addEventListener("change", () => {
-      for (const chooser of all(`[data-key="${box.dataset.pick}"], [data-steps]`)) pickValue(chooser, box.value);
-    }),
-  );
+    function pick() {
+      picking = true;
+      giveWay();
+      for (const chooser of choosers) {
+        const own = optionsOf(chooser).filter((option) => isOf(option, box.value));
+        if (!own.length || own.some(isChosen)) continue;
+        own[0][chooser.matches("select") ? "selected" : "checked"] = true;
+        chooser.dispatchEvent(new Event("change"));
+      }
+      for (const layer of layers) {
+        const on = layer.dataset.value === box.value || layer.dataset.value === values[0];
+        if (layer.checked === on) continue;
+        layer.checked = on;
+        layer.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+      picking = false;
+    }
+    box.addEventListener("change", pick);
+    // What leads to a row, a block or a slice of another value sets a chooser: the choice follows it.
+    const follow = () => {
+      const led = picking ? undefined : near.map((chooser) => values.find((value) => isOf(optionsOf(chooser).find(isChosen), value))).find((value) => value && value !== box.value);
+      if (!led) return;
+      box.value = led;
+      pick();
+    };
+    for (const chooser of near) chooser.addEventListener("change", follow);
+    giveWay();
+  });
+  // A link to a section of details opens it.
+  const unfoldSection = () => {
+    const fold = byId(location.hash.slice(1).split("?")[0])?.querySelector(":scope > details");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", unfoldSection);
+  unfoldSection();
 
   // Of what has tags, that is shown which has what each of the selects names.
   all("[data-narrow]").forEach((box) => {
@@ -271,7 +309,7 @@
     const rows = [...table.rows].filter((row) => !row.hidden && !row.classList.contains("detail"));
     return rows.map((row) => [...row.cells].map((cell) => quoted(text((raw(cell) ?? words(cell)).trim().replace(/\s+/g, " ")))).join(",")).join("\r\n");
   }
-  all("[data-save]").forEach((button) => button.addEventListener("click", () => save(byId(button.dataset.save).textContent, "application/json", button.dataset.name)));
+  all("[data-save]").forEach((button) => button.addEventListener("click", async () => save(await unfold(byId(button.dataset.save).textContent), "application/json", button.dataset.name)));
   all("[data-csv]").forEach((button) =>
     button.addEventListener("click", () => {
       const panel = shownPanel(button.dataset.csv); // a table alone is its only panel
@@ -350,6 +388,7 @@
     const folded = source.textContent.slice(source.textContent.indexOf("*/") + 2).trim();
     document.head.append(Object.assign(document.createElement("script"), { textContent: await unfold(folded) }));
     source.remove();
+    Object.assign(figures, JSON.parse(await unfold(byId("figures").textContent)));
     const near = new IntersectionObserver(
       (entries) => {
         for (const entry of entries)

@@ -24,7 +24,7 @@ from perfkit.core.texts.name_lists import list_first
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
-from perfkit.devices.accelerator import Accelerator, get_accelerator
+from perfkit.devices.accelerator import Accelerator, get_accelerator, is_cpu
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings
 
 # Time not attributed to a row. Each moment of idle time has one cause (`perfkit.analysis.trace.idle.idle_causes`).
@@ -43,6 +43,7 @@ NOT_OF_ROWS = frozenset({LATE, GAPS, WAITS, ALLOCATIONS, FETCHING, QUEUED, TURNS
 # The assumption of most gains.
 BEYOND_ROOF = "upper bound: all time above the roof"
 
+_WHOLE = 1.001  # of the step: above it, work overlaps
 COPY = "copy"  # the bound of a row that crosses a link
 
 
@@ -223,8 +224,11 @@ class TraceView:
         return RuleResult(finding, frozenset())
 
     def show_time(self, time_s: float) -> str:
-        """`12.3 ms per step (4.5 %)`."""
+        """`12.3 ms per step (4.5 %)`; more than the step is a sum over streams or threads, and no share of it."""
         whole = "per step" if self.trace.steps else "in total"
+        if time_s > _WHOLE * self.trace.step_s > 0:
+            lanes = "threads" if is_cpu(self.trace.device) else "streams"
+            return f"{format_seconds(time_s)} {whole}, summed over {lanes}"
         return f"{format_seconds(time_s)} {whole} ({format_percent(self.get_share(time_s))})"
 
     def show_work_time(self, time_s: float) -> str:

@@ -3,21 +3,20 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text, Tile
+from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.loop import loop_facts, loop_headline, stacks
-from perfkit_reports.subjects.suite import communication, predictions, sections, suite_cells, suite_columns
+from perfkit_reports.subjects.suite import communication, predictions, sections, suite_columns
+from perfkit_reports.subjects.suite.traced_sections import (
+    build_trace_details,
+    build_traced_section,
+    build_why_section,
+)
 from perfkit_reports.subjects.tables import make_list, make_table
 
 _UNTRACED = "No step of the loop was traced; see “Recording” for its progress."
 _UNFOUND = "No traced step and no recorded memory: nothing to analyze yet."
-_TILES = (
-    ("Step time", suite_cells.make_step_time_cell),
-    ("Data wait", suite_cells.make_data_wait_cell),
-    ("Peak memory", suite_cells.make_peak_memory_cell),
-    ("MFU", suite_cells.make_utilization_cell),
-)
 
 
 def build_document(analysis: Analysis) -> Document:
@@ -29,13 +28,16 @@ def build_document(analysis: Analysis) -> Document:
         analysis,
         headline=loop_headline.build_headline(first),
         lead=loop_headline.list_remarks(analysis.variants, analysis.load),
-        tiles=[*_build_tiles(first), *sections.build_largest_gain_tiles(analysis)],
         summary=[_build_loops(analysis), *sections.build_peaks(analysis), *_build_steps(analysis)],
         sections=[
-            sections.build_findings_section(analysis, "Loop", "" if examined else _UNFOUND),
+            *build_why_section(analysis, "loop", _UNTRACED),
             *predictions.build_prediction_sections(analysis),
+            sections.build_findings_section(analysis, "Loop", "" if examined else _UNFOUND),
+            *build_traced_section(analysis, "loop", "the first step to a later capture's"),
+        ],
+        details=[
+            *build_trace_details(analysis, "loop"),
             *communication.build_sections(analysis),
-            *sections.build_traced_sections(analysis, "loop", "the first step to a later capture's", _UNTRACED),
             sections.build_samples_section(
                 analysis,
                 "Dots are steps; the bar is the median.",
@@ -48,17 +50,11 @@ def build_document(analysis: Analysis) -> Document:
     )
 
 
-def _build_tiles(first: Variant) -> Iterator[Tile]:
-    """Tiles without the reason for the end, which the headline states."""
-    for title, cell in _TILES:
-        if (figure := cell(first)).known or figure.reason != first.reason:
-            yield Tile(title, figure)
-
-
 def _build_loops(analysis: Analysis) -> Table:
     alone = len(analysis.variants) == 1
     title = "Loop" if alone else "Loop and later captures"
     compared = () if alone else ("Memory changes are relative to the first row.",)
+    compared = (*compared, *sections.describe_utilization(analysis))
     return sections.build_variant_table(
         analysis, title, suite_columns.build_loop_columns(analysis), "capture", *compared
     )
@@ -68,7 +64,7 @@ def _build_steps(analysis: Analysis) -> Iterator[Block]:
     """The steps behind the figures."""
     alone = len(analysis.variants) == 1
     lines = [
-        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; step boundary: {loop.step_marker}"
+        f"{'' if alone else f'{variant.name}: '}{loop_facts.describe_steps(loop)}; step boundary: {loop.step_marker}."
         for variant, loop in loop_facts.list_loops(analysis)
     ]
     yield Text(id="steps-timed", lines=tuple(lines), style="caption", weight=Weight.BRIEF)

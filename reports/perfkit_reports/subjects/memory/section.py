@@ -13,10 +13,11 @@ from perfkit_reports.holders import Holder
 from perfkit_reports.selection import make_memory_key
 from perfkit_reports.subjects.memory import balance, memory_columns, memory_sentences
 from perfkit_reports.subjects.memory.rows import ModuleRow, group_by_module, group_equal_blocks
-from perfkit_reports.subjects.tables import SHORT, make_table
+from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.wording import format_plural
 
 ROWS = 120  # maximum rows of a table with one holder
+_ALL_ROWS, _LEAST_ROWS = 80, 12  # of the tables of one kind of several holders, and of each of them
 _INTRO = "Live memory at the peak. Each byte counts in one category; the parts sum to the peak."
 
 
@@ -27,14 +28,14 @@ def build_section(
     weight: Weight = Weight.NORMAL,
     peak: Weight = Weight.NORMAL,
     words: bool = True,
-    peaks: Sequence[Block] = (),
+    peaks: Sequence[Block] | None = None,
     timelines: bool = True,
 ) -> Section:
     """The memory section; `what` names a holder: `variant`, `device` or `trace`.
 
     `weight` is that of failures, `peak` that of the categories at the peak. With `words`, formats
-    without charts have a table of these. `peaks` replace the chart of the categories. Without `timelines` the charts
-    over time are elsewhere (`build_timelines`).
+    without charts have a table of these. `peaks`, if given, replace the chart of the categories. Without `timelines`
+    the charts over time are elsewhere (`build_timelines`).
     """
     title = "Memory use"
     if not holders:
@@ -43,7 +44,7 @@ def build_section(
     flame = memory_flame.build_flame(holders, what)
     blocks = (
         *_build_failures(holders, weight),
-        *(peaks or _build_peak(holders, what, peak, words)),
+        *(_build_peak(holders, what, peak, words) if peaks is None else peaks),
         *_build_holders(holders, what, timelines=timelines),
         *([Details(id="memory-tree", title=flame.title, blocks=(replace(flame, title=""),))] if flame else []),
         Details(id="memory-sums", title="Balance", blocks=(_build_balance(holders, what),)),
@@ -124,7 +125,10 @@ def _build_holders(holders: Sequence[Holder], what: str, *, timelines: bool) -> 
             keys=(what.capitalize(),),
             options={
                 (holder.name,): Group(
-                    id=f"memory-of-{place}", blocks=tuple(_build_holder(holder, place, SHORT, timelines=timelines))
+                    id=f"memory-of-{place}",
+                    blocks=tuple(
+                        _build_holder(holder, place, max(_LEAST_ROWS, _ALL_ROWS // len(holders)), timelines=timelines)
+                    ),
                 )
                 for place, holder in enumerate(holders)
             },

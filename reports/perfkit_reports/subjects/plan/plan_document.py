@@ -177,7 +177,7 @@ def _list_provenance(plan: Plan) -> Iterator[Provenance]:
 
 def _build_memory_section(plan: Plan, styles: dict[str, palette.Style]) -> Section:
     """Non-tensor memory, then each variant's peak and step."""
-    section = account(_list_holders(plan, styles), "variant", peaks=tuple(_build_beyond(plan)))
+    section = account(_list_holders(plan, styles), "variant", peaks=tuple(_build_beyond(plan)) or None)
     return replace(section, title="Memory in detail", intro=(_INTRO,), folded=True)
 
 

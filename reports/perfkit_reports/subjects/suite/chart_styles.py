@@ -1,14 +1,21 @@
 """Chart styles of a suite's variants, and the variants that memory charts and rooflines show."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit_reports import palette
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, select_ceilings
 from perfkit_reports.holders import Holder
 from perfkit_reports.palette import Style
 from perfkit_reports.subjects.suite.suite_headline import find_fastest
+
+# Maximum rows over all traces' tables, and minimum rows of each.
+_ALL_ROWS = 100
+_LEAST_ROWS = 12
 
 
 def assign_variant_styles(analysis: Analysis) -> dict[str, Style]:
@@ -34,6 +41,11 @@ def list_traces(analysis: Analysis) -> list[RankTrace]:
         for variant in ordered
         if variant.traced_step is not None
     ]
+
+
+def limit_rows(traced: Sequence[RankTrace]) -> int:
+    """Maximum rows of a trace's tables: fewer for many traces, to keep the page small."""
+    return max(_LEAST_ROWS, min(LONGEST_ROWS, _ALL_ROWS // max(1, len(traced))))
 
 
 def build_plane(analysis: Analysis) -> RooflinePlane:

@@ -74,6 +74,13 @@ def _build_facts(variant: Variant, name: str) -> Iterator[Block]:
 
 
 def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
+    if variant.difference is not None:
+        verdict = suite_cells.make_verdict_cell(variant)
+        yield "Verdict", replace(verdict, detail=verdict.reason, reason="")
+    yield "Throughput", suite_cells.make_throughput_cell(variant)
+    yield "MFU", suite_cells.make_utilization_cell(variant)
+    if variant.data_wait_share is not None:
+        yield "Data wait", suite_cells.make_data_wait_cell(variant)
     yield "CPU time per step", suite_cells.make_cpu_time_cell(variant)
     if variant.cpu_difference is not None:
         yield "CPU time vs baseline", suite_cells.make_cpu_change_cell(variant)

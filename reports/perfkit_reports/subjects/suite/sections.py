@@ -1,22 +1,19 @@
-"""Sections shared by benches and attached loops: time split of the traced steps, and method."""
+"""What benches and attached loops share: the document, its table, findings, samples and method."""
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
-from perfkit.analysis.model.trace import RankTrace
-from perfkit.analysis.trace.op_tables import LONGEST_ROWS
-from perfkit.core import units
 from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.store.layout import REPORT_JSON
-from perfkit.store.suite_state import Conclusion
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome
 from perfkit_reports.charts import curves, step_times
 from perfkit_reports.charts.curves import StepCurve
-from perfkit_reports.document.blocks import Bar, Block, Facts, Group, Section, Table, Text, Tile
+from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.tables import NOTHING, Column
@@ -24,15 +21,13 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.environment import format_machine
 from perfkit_reports.subjects import findings, method
 from perfkit_reports.subjects.memory.memory_tables import build_data as memory_tables
-from perfkit_reports.subjects.memory.section import build_section as memory
 from perfkit_reports.subjects.memory.selected_memory import list_memory_items
 from perfkit_reports.subjects.suite import details, suite_cells
-from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles, build_plane, list_holders, list_traces
+from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles, limit_rows, list_holders, list_traces
 from perfkit_reports.subjects.suite.losses import build_sections as of_other_trajectories
 from perfkit_reports.subjects.suite.suite_cells import get_throughput_unit
 from perfkit_reports.subjects.suite.suite_data import build_data
 from perfkit_reports.subjects.suite.suite_headline import find_fastest
-from perfkit_reports.subjects.trace import flame, operations, several_devices, step, timeline
 from perfkit_reports.subjects.trace.selected_items import list_selected_items
 
 
@@ -80,21 +75,16 @@ def _make_quantity(estimate: MedianEstimate | MissingEstimate, unit: str) -> Qua
     return Measurement(value=estimate.value, unit=unit, how=QuantityOrigin(estimate.how), source=estimate.source)
 
 
-# Maximum rows over all traces' tables, and minimum rows of each.
-_ALL_ROWS = 2_000
-_LEAST_ROWS = 20
-
-
 def build_suite_document(
     analysis: Analysis,
     *,
     headline: str,
     lead: Sequence[str],
-    tiles: Sequence[Tile],
     summary: Sequence[Block],
     sections: Sequence[Section],
+    details: Sequence[Section],
 ) -> Document:
-    """The parts of a suite's document that differ between a bench and a loop."""
+    """The parts of a suite's document that differ between a bench and a loop; `details` are folded."""
     machine = format_machine(analysis)
     return Document(
         kind="suite",
@@ -104,18 +94,22 @@ def build_suite_document(
         created_at=analysis.created_at,
         eyebrow=tuple(filter(None, (analysis.workload, machine, analysis.created_at[:10]))),
         lead=tuple(lead),
-        tiles=tuple(tiles),
         summary=tuple(summary),
-        sections=(*sections, _build_environment(analysis)),
+        sections=(*sections, *fold_sections([*details, _build_environment(analysis)])),
         warnings=analysis.warnings,
         data=(*build_data(analysis), *memory_tables(list_holders(analysis), "variant")),
         raw={REPORT_JSON: _drop_timelines(analysis), SUMMARY_FILE: summarize_suite(analysis, headline)},
         saves=REPORT_JSON,
         chosen=lambda: (
-            *list_selected_items(list_traces(analysis), _limit_rows(list_traces(analysis)), analysis.findings),
+            *list_selected_items(list_traces(analysis), limit_rows(list_traces(analysis)), analysis.findings),
             *list_memory_items(list_holders(analysis)),
         ),
     )
+
+
+def fold_sections(sections: Iterable[Section]) -> Iterator[Section]:
+    """The sections, closed on a page until they are opened."""
+    return (dataclasses.replace(section, folded=True) for section in sections)
 
 
 def _drop_timelines(analysis: Analysis) -> Analysis:
@@ -129,7 +123,7 @@ def _drop_timelines(analysis: Analysis) -> Analysis:
     )
 
 
-def _describe_utilization(analysis: Analysis) -> Iterator[str]:
+def describe_utilization(analysis: Analysis) -> Iterator[str]:
     """Explain MFU and HFU, if both are shown."""
     yield "MFU counts forward and backward; HFU also counts recomputation and the optimizer."
     known = [share for variant in analysis.variants for share in (variant.mfu, variant.hfu)]
@@ -162,71 +156,16 @@ def build_variant_table(
         rows=analysis.variants,
         what=what,
         data="variants",
-        caption=" ".join((*caption, *_describe_utilization(analysis))),
+        caption=" ".join(caption),
         details=lambda variant: unfolded[variant.name],
         weight=Weight.BRIEF,
     )
-
-
-def build_largest_gain_tiles(analysis: Analysis) -> Iterator[Tile]:
-    """The finding with the largest saving; none of a suite that was interrupted, whose step times are first tries."""
-    if analysis.conclusion == Conclusion.INTERRUPTED:
-        return
-    gains = [finding for finding in analysis.findings if finding.expected_s is not None]
-    if gains:
-        best = max(gains, key=lambda finding: finding.expected_s or 0.0)
-        others = {variant.name for variant in analysis.variants if not variant.is_baseline}
-        owner = f" in {best.variant}" if best.variant in others and len(others) > 1 else ""
-        yield Tile(
-            "Largest time saving",
-            Cell(units.format_seconds(best.expected_s or 0.0), detail=f"per step{owner}: {best.title}"),
-        )
 
 
 def build_findings_section(analysis: Analysis, owner: str, nothing: str = "") -> Section:
     """Findings of the suite, with their variant if there are several."""
     alone = len(analysis.variants) == 1 and analysis.variants[0].world_size == 1
     return findings.build_section(analysis.findings, "" if alone else owner, nothing, list_traces(analysis))
-
-
-def build_traced_sections(analysis: Analysis, what: str, arrow: str, untraced: str) -> tuple[Section, ...]:
-    """Sections on traced steps and recorded memory.
-
-    `what` names a row of the suite, `arrow` describes a roofline arrow, `untraced` explains a missing trace.
-    """
-    traced = list_traces(analysis)
-    drawn = build_plane(analysis)
-    none = "No cost model for its operations." if any(trace.ops for trace in traced) else untraced
-    if drawn.points:
-        none = "" if any(series.ceilings for series in drawn.series) else method.WITHOUT_CEILINGS
-    several = len(traced) > 1
-    bars = [
-        Bar(f"{trace.label}, {units.format_seconds(trace.step_s)}" if several else trace.label, trace.time_split)
-        for trace in traced
-        if trace.time_split
-    ]
-    return (
-        step.build_roofline_section(drawn, what, none, arrow if len(traced) > 1 else "", Weight.BRIEF),
-        # Of several traces, whose times are those of timed steps, the lengths of the bars can be compared.
-        step.build_split_section(traced, bars, what, untraced, to_scale=len(bars) > 1),
-        *filter(None, [several_devices.build_section(traced)]),
-        *filter(None, [timeline.build_section(traced)]),
-        *filter(None, [flame.build_section(traced, _map_to_baseline(analysis, traced), what)]),
-        memory(list_holders(analysis), what, peak=Weight.BRIEF, words=False),
-        operations.build_section(traced, what, untraced, _limit_rows(traced), Weight.NORMAL),
-    )
-
-
-def _limit_rows(traced: Sequence[RankTrace]) -> int:
-    """Maximum rows of a trace's tables: fewer for many traces, to keep the page small."""
-    return max(_LEAST_ROWS, min(LONGEST_ROWS, _ALL_ROWS // max(1, len(traced))))
-
-
-def _map_to_baseline(analysis: Analysis, traced: Sequence[RankTrace]) -> dict[str, RankTrace]:
-    """The baseline's trace for each other trace."""
-    baseline = next((variant.name for variant in analysis.variants if variant.is_baseline), "")
-    before = next((trace for trace in traced if trace.label == baseline), None)
-    return {trace.label: before for trace in traced if trace is not before} if before else {}
 
 
 def build_samples_section(analysis: Analysis, *intro: str) -> Section:

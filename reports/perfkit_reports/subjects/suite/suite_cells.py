@@ -52,8 +52,9 @@ def make_cpu_change_cell(variant: Variant) -> Cell:
 
 
 def get_interval_level(analysis: Analysis) -> str:
-    """Confidence level of the intervals; empty if nothing was measured."""
-    levels = {variant.step_time.level for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)}
+    """Confidence level of the intervals; empty if there is none."""
+    times = [variant.step_time for variant in analysis.variants if isinstance(variant.step_time, MedianEstimate)]
+    levels = {time.level for time in times if time.low is not None}
     return " and ".join(units.format_percent(level, 0) for level in sorted(levels))
 
 
@@ -102,6 +103,14 @@ def format_speed_interval(variant: Variant) -> str:
     if difference.low is None or difference.high is None:
         return "no interval"
     return format_range(format_factor(1 / difference.high), format_factor(1 / difference.low), "×")
+
+
+def list_speed_ends(variant: Variant) -> tuple[float, ...]:
+    """The speed-up between the ends of its interval, the lower end first; empty without an interval."""
+    difference = variant.difference
+    if difference is None or difference.low is None or difference.high is None:
+        return ()
+    return 1 / difference.high, 1 / difference.ratio, 1 / difference.low
 
 
 def make_throughput_cell(variant: Variant) -> Cell:

@@ -1,12 +1,13 @@
 """Columns of the table of variants."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.core.record import Measurement, RunStatus
-from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.cells import Cell, Span
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.suite import suite_cells, suite_headline
@@ -21,7 +22,10 @@ def is_measured(variant: Variant) -> bool:
 
 
 def build_variant_columns(analysis: Analysis) -> list[Column[Variant]]:
-    """Columns without comparisons for a lone variant, and without unmeasured figures."""
+    """Six columns, and the cost where a price was given; further figures are in a row's details.
+
+    A lone variant, which is compared with nothing, has its rates instead.
+    """
     if suite_headline.is_alone(analysis):
         return [
             _build_name_column(analysis, "Variant"),
@@ -29,8 +33,15 @@ def build_variant_columns(analysis: Analysis) -> list[Column[Variant]]:
             *_list_data_columns(analysis),
             *_list_rate_columns(analysis),
         ]
-    compared = [_STEP_TIME, _SPEED_UP, _VERDICT, *_list_data_columns(analysis), *_list_rate_columns(analysis)]
-    return [_build_name_column(analysis, "Variant"), *compared, _LOSS, _ACTIVE]
+    return [
+        _build_name_column(analysis, "Variant"),
+        _STEP_TIME,
+        _build_speed_up_column(analysis),
+        _PEAK_MEMORY,
+        *_build_cost_columns(analysis),
+        _LOSS,
+        _ACTIVE,
+    ]
 
 
 def build_loop_columns(analysis: Analysis) -> list[Column[Variant]]:
@@ -68,6 +79,23 @@ def _list_rate_columns(analysis: Analysis) -> list[Column[Variant]]:
     return [_build_throughput_column(analysis.variants), *_build_cost_columns(analysis), _PEAK_MEMORY, _MFU, *energy]
 
 
+def _build_speed_up_column(analysis: Analysis) -> Column[Variant]:
+    """The speed-up, its interval drawn on one axis for all variants."""
+    ends = [end for variant in analysis.variants for end in suite_cells.list_speed_ends(variant)]
+    low, high = min([1.0, *ends]), max([1.0, *ends])
+
+    def place(speed_up: float) -> float:
+        return (speed_up - low) / (high - low)
+
+    def cell(variant: Variant) -> Cell:
+        made, drawn = suite_cells.make_marked_speed_up_cell(variant), suite_cells.list_speed_ends(variant)
+        if not drawn:
+            return made
+        return replace(made, span=Span(place(drawn[0]), place(drawn[1]), place(drawn[2]), place(1.0)))
+
+    return _build_measured_column("Speed-up", cell, help=_SPEED_UP_HELP)
+
+
 def _build_measured_column(title: str, cell: Cells, **shown: Any) -> Column[Variant]:
     """A dash for unmeasured figures: the reason is given once, not per column."""
     return Column(title, lambda variant: cell(variant) if is_measured(variant) else Cell(NOTHING), **_BRIEF | shown)
@@ -98,12 +126,6 @@ _BRIEF = {"weight": Weight.BRIEF}
 _STEP_TIME = _build_measured_column("Step time", suite_cells.make_step_time_cell)
 _DATA = _build_measured_column("Data wait", suite_cells.make_data_wait_cell, help="share of the step time")
 _SPEED_UP_HELP = "baseline step time / variant step time; per token or sample if batches differ"
-_SPEED_UP = _build_measured_column(
-    "Speed-up",
-    suite_cells.make_marked_speed_up_cell,
-    help=_SPEED_UP_HELP,
-)
-_VERDICT = _build_measured_column("Verdict", suite_cells.make_verdict_cell, numeric=False, weight=Weight.NORMAL)
 _PEAK_MEMORY = _build_measured_column("Peak memory", suite_cells.make_peak_memory_cell)
 _MFU_HELP = "model FLOPs over peak FLOPs; HFU includes recomputed FLOPs"
 _MFU = _build_measured_column("MFU", suite_cells.make_utilization_cell, help=_MFU_HELP)

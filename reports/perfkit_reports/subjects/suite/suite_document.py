@@ -5,12 +5,10 @@ from dataclasses import replace
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.analysis.suite.compile_cost import describe_break_even
 from perfkit.core.record import Measurement
 from perfkit.core.units import format_seconds
 from perfkit_reports.charts import pareto
-from perfkit_reports.document.blocks import Section, Table, Text, Tile
-from perfkit_reports.document.cells import Cell
+from perfkit_reports.document.blocks import Block, Chart, Group, Table, Text
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects import pipelines, recomputation
@@ -19,6 +17,7 @@ from perfkit_reports.subjects.suite import (
     communication,
     experts,
     losses,
+    next_techniques,
     sections,
     sizes,
     suite_cells,
@@ -28,6 +27,11 @@ from perfkit_reports.subjects.suite import (
 from perfkit_reports.subjects.suite.chart_styles import assign_variant_styles
 from perfkit_reports.subjects.suite.predictions import build_prediction_sections
 from perfkit_reports.subjects.suite.scaling import build_scaling_sections
+from perfkit_reports.subjects.suite.traced_sections import (
+    build_trace_details,
+    build_traced_section,
+    build_why_section,
+)
 from perfkit_reports.subjects.tables import make_list
 from perfkit_reports.wording import format_sentence
 
@@ -40,59 +44,71 @@ _UNTRACED = "No variant was traced."
 
 def build_document(analysis: Analysis) -> Document:
     """The document of a suite of compared variants; `loop_document` draws those of attached loops."""
-    count = Tile("Variants", Cell(f"{len(analysis.variants):,}", detail=suite_headline.count_by_status(analysis)))
     return sections.build_suite_document(
         analysis,
         headline=suite_headline.build_headline(analysis),
         lead=suite_headline.list_remarks(analysis),
-        tiles=[*_build_best_tiles(analysis), *sections.build_largest_gain_tiles(analysis), count],
         summary=[
-            _build_variants(analysis),
-            *sections.build_peaks(analysis),
-            *_build_found(analysis),
+            *_build_command(analysis),
+            _build_first_screen(analysis),
             *_build_not_measured(analysis),
-            *_build_compiled(analysis),
+            *_build_found(analysis),
         ],
         sections=[
-            sections.build_findings_section(analysis, "Variant"),
-            *_build_trade_off(analysis),
             *build_scaling_sections(analysis),
-            *build_prediction_sections(analysis),
-            *losses.build_sections(analysis),
-            *experts.build_sections(analysis),
             *sizes.build_sections(analysis),
+            *build_why_section(analysis, "variant", _UNTRACED),
+            *next_techniques.build_sections(analysis),
+            *build_prediction_sections(analysis),
+            sections.build_findings_section(analysis, "Variant"),
+            *build_traced_section(analysis, "variant", "the baseline's step to a variant's"),
+        ],
+        details=[
+            *build_trace_details(analysis, "variant"),
+            *losses.build_sections(analysis),
             *recomputation.build_sections(analysis.recomputations),
+            *experts.build_sections(analysis),
             *communication.build_sections(analysis),
             *pipelines.build_sections(
                 (each.name, each.pipeline) for each in analysis.variants if each.pipeline is not None
             ),
-            *sections.build_traced_sections(analysis, "variant", "the baseline's step to a variant's", _UNTRACED),
             sections.build_samples_section(analysis, *_LANES),
         ],
     )
 
 
-def _build_best_tiles(analysis: Analysis) -> Iterator[Tile]:
-    best, least = suite_headline.find_fastest(analysis), suite_headline.find_leanest(analysis)
-    if best is not None:
-        speed = suite_cells.make_speed_up_cell(best)
-        yield Tile("Fastest", Cell(speed.text, detail=f"{best.name}, {speed.detail}"))
-    if least is not None:
-        memory = suite_cells.make_peak_memory_cell(least)
-        yield Tile("Least memory", Cell(memory.detail, detail=f"{least.name}, {memory.text} at the peak"))
+def _build_command(analysis: Analysis) -> tuple[Text, ...]:
+    purpose, command = suite_headline.build_command(analysis)
+    title = f"{purpose}:" if purpose else ""
+    return make_list("command", [command] if command else [], title, style="code", weight=Weight.BRIEF)
+
+
+def _build_first_screen(analysis: Analysis) -> Block:
+    """The table of variants beside the trade-off of speed and memory."""
+    chart = _build_trade_off(analysis)
+    table = _build_variants(analysis)
+    return table if chart is None else Group(id="first", blocks=(table, chart), beside=True, weight=Weight.BRIEF)
 
 
 def _build_variants(analysis: Analysis) -> Table:
     is_alone = suite_headline.is_alone(analysis)
-    level = suite_cells.get_interval_level(analysis)
-    caption = [f"{level} intervals over processes, not steps."] if level else []
-    caption += [*_describe_sampling(analysis), *_describe_sessions(analysis), *_describe_price(analysis)]
-    caption += [] if is_alone else ["Memory changes are relative to the baseline."]
     title = "Variant" if is_alone else "Variants"
-    table = sections.build_variant_table(
-        analysis, title, suite_columns.build_variant_columns(analysis), "variant", *caption
-    )
+    columns, caption = suite_columns.build_variant_columns(analysis), _describe_table(analysis)
+    table = sections.build_variant_table(analysis, title, columns, "variant", *caption)
     return replace(table, emphasis=lambda variant: variant.is_baseline and not is_alone)
+
+
+def _describe_table(analysis: Analysis) -> Iterator[str]:
+    """What the figures are based on; nothing without figures."""
+    if not any(map(suite_columns.is_measured, analysis.variants)):
+        return
+    if level := suite_cells.get_interval_level(analysis):
+        yield f"{level} intervals over processes, not steps."
+    yield from (*_describe_sampling(analysis), *_describe_sessions(analysis), *_describe_price(analysis))
+    if suite_headline.is_alone(analysis):
+        yield from sections.describe_utilization(analysis)
+    else:
+        yield "Memory changes are relative to the baseline."
 
 
 def _build_found(analysis: Analysis) -> tuple[Text, ...]:
@@ -141,51 +157,21 @@ def _build_not_measured(analysis: Analysis) -> tuple[Text, ...]:
     return make_list("not-measured", lines, weight=Weight.BRIEF)
 
 
-def _build_compiled(analysis: Analysis) -> tuple[Text, ...]:
-    """Cold and warm compile times with their break-even steps."""
-    lines = []
-    for variant in analysis.variants:
-        cold = variant.compile
-        if cold is None or cold.seconds is None:
-            continue
-        cache = cold.cache.partition(" (")[0]
-        parts = [
-            (
-                f"compiled in {format_seconds(cold.seconds)} ({cache} cache), "
-                f"{describe_break_even(cold, variant.difference)}"
-            )
-        ]
-        if cold.warm is not None:
-            parts.append(
-                f"{format_seconds(cold.warm.seconds)} with warm caches, "
-                f"{describe_break_even(cold.warm, variant.difference)}"
-            )
-        lines.append(f"{variant.name}: {'; '.join(parts)}.")
-    return make_list("compiled", lines, weight=Weight.BRIEF)
-
-
-def _build_trade_off(analysis: Analysis) -> Iterator[Section]:
-    """Throughput against peak memory; nothing for a single variant."""
-    if suite_headline.is_alone(analysis):
-        return
+def _build_trade_off(analysis: Analysis) -> Chart | None:
+    """Throughput against peak memory; None for a single variant, or where none has both."""
     placed = [variant for variant in analysis.variants if isinstance(variant.throughput, MedianEstimate)]
-    chart = pareto.build_chart(
-        [point for variant in placed if (point := _build_point(variant, analysis)) is not None],
-        suite_cells.get_throughput_unit(placed[0]) if placed else "",
-    )
-    title = "Speed and memory"
-    if chart is None:
-        yield sections.build_empty_section("tradeoff", title, "No variant has both throughput and peak memory.")
-        return
-    front = ", ".join(analysis.pareto) or "none"
+    points = [point for variant in placed if (point := _build_point(variant, analysis)) is not None]
+    if suite_headline.is_alone(analysis) or len(points) < 2:
+        return None
+    chart = pareto.build_chart(points, suite_cells.get_throughput_unit(placed[0]))
     apart = "Throughputs come from different sessions; the machine may have changed in between."
-    intro = (
+    caption = (
         "Up and to the left is better.",
-        f"The dotted line is the Pareto front: {front}.",
+        f"Dotted line, the Pareto front: {', '.join(analysis.pareto) or 'none'}.",
         *([apart] if len(analysis.sessions) > 1 else []),
         *(["Hover to see names where points crowd."] if len(placed) > pareto.ALL_NAMED else []),
     )
-    yield Section("tradeoff", title, (replace(chart, weight=Weight.BRIEF),), nav="Trade-off", intro=intro)
+    return None if chart is None else replace(chart, title="Speed and memory", caption=" ".join(caption))
 
 
 def _build_point(variant: Variant, analysis: Analysis) -> pareto.ParetoPoint | None:

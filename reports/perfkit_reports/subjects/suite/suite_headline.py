@@ -1,9 +1,16 @@
-"""The headline of a bench. Only a variant that took effect and kept the loss can win."""
+"""The headline of a bench, its runner-up, and what to do without an answer.
 
-from collections import Counter
+Only a variant that took effect and kept the loss can win.
+"""
+
+import math
+import shlex
+from collections.abc import Iterator
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.pipeline import fastest_variant
+from perfkit.analysis.pipeline.fastest_variant import get_ratio, is_sound, list_faster
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
 from perfkit.core.record import Measurement, RunStatus
@@ -12,12 +19,14 @@ from perfkit_reports.subjects.suite import suite_cells
 from perfkit_reports.wording import format_sentence
 
 _SAME_MEMORY = 0.01  # peaks that differ by less count as the same
+_LEAST_MINUTES = 10  # of a further session
+_LONGER = 2  # times what was not enough
+_LOSSES = {"equal": "same loss", "unknown": "loss not checked"}
 
 
 def find_fastest(analysis: Analysis) -> Variant | None:
     """The variant with the largest proven speed-up, or None."""
-    proven = [variant for variant in _list_faster(analysis) if _is_sound(variant)]
-    return min(proven, key=_get_ratio, default=None)
+    return fastest_variant.find_fastest(analysis.variants)
 
 
 def find_leanest(analysis: Analysis) -> Variant | None:
@@ -28,7 +37,7 @@ def find_leanest(analysis: Analysis) -> Variant | None:
         if variant.status == RunStatus.OK
         and variant.loop is None
         and not variant.comparison_unit
-        and _is_sound(variant)
+        and is_sound(variant)
         and variant.memory_ratio is not None
         and variant.memory_ratio <= 1 - _SAME_MEMORY
     ]
@@ -44,21 +53,28 @@ def build_headline(analysis: Analysis) -> str:
     """The main result, after what is missing of it: rounds after an interruption, verdicts and, without these, the
     machine's other load."""
     noisy = describe_machine_load(analysis.load)
-    undecided = any(
-        variant.difference and variant.difference.verdict == "inconclusive" for variant in analysis.variants
-    )
-    load = format_sentence(noisy) if noisy and undecided else ""
-    parts = (_describe_conclusion(analysis), load, _describe_result(analysis))
-    return " ".join(filter(None, parts))
+    load = format_sentence(noisy) if noisy and _list_undecided(analysis) else ""
+    unanswered = analysis.conclusion in (Conclusion.UNDECIDED, Conclusion.INTERRUPTED)
+    open_question = unanswered and find_fastest(analysis) is None and bool(_list_undecided(analysis))
+    result = "" if open_question or analysis.conclusion == Conclusion.UNDECIDED else _describe_result(analysis)
+    return " ".join(filter(None, (_describe_conclusion(analysis), load, result)))
+
+
+def _list_undecided(analysis: Analysis) -> list[Variant]:
+    return [
+        variant
+        for variant in analysis.variants
+        if variant.difference is not None and variant.difference.verdict == "inconclusive"
+    ]
 
 
 def _describe_conclusion(analysis: Analysis) -> str:
     rounds = 0 if analysis.sampling is None else analysis.sampling.rounds
-    after = f"{rounds:,} complete round{'' if rounds == 1 else 's'}"
+    after = f"after {rounds:,} complete round{'' if rounds == 1 else 's'}"
     if analysis.conclusion == Conclusion.INTERRUPTED:
-        return f"Interrupted after {after}: results are incomplete."
+        return f"Interrupted {after if rounds else 'before a complete round'}: results are incomplete."
     if analysis.conclusion == Conclusion.UNDECIDED:
-        return f"Undecided after {after}."
+        return f"Undecided {after if rounds else 'after one run of each variant'}."
     return ""
 
 
@@ -70,16 +86,17 @@ def _describe_result(analysis: Analysis) -> str:
             return "Every variant ran out of memory." if len(analysis.variants) > 1 else "Out of memory."
         return "No variant could be measured."
     if len(analysis.variants) == 1:
-        return f"{measured[0].name}: {suite_cells.make_step_time_cell(measured[0]).text} per step."
+        peak = suite_cells.make_peak_memory_cell(measured[0])
+        memory = f", {peak.text} at the peak" if peak.known else ""
+        return f"{measured[0].name}: {suite_cells.make_step_time_cell(measured[0]).text} per step{memory}."
     if not any(variant.is_baseline for variant in measured):
         return f"{_describe_missing_baseline(analysis)}; no comparison is possible."
     best = find_fastest(analysis)
     if best is not None:
-        return (
-            f"{best.name} is fastest: {suite_cells.make_speed_up_cell(best).text} the baseline's speed"
-            f"{_describe_memory(best)}."
-        )
-    if any(variant.difference and variant.difference.verdict == "inconclusive" for variant in measured):
+        low_high = f" ({speed})" if "–" in (speed := suite_cells.format_speed_interval(best)) else ""
+        figures = (f"{_format_speed_up(best)} faster{low_high}", _describe_memory(best), _describe_loss(best))
+        return f"Use {best.name}: {', '.join(filter(None, figures))}."
+    if _list_undecided(analysis):
         return "No variant is clearly faster than the baseline; some comparisons are inconclusive."
     compared = [variant for variant in measured if variant.difference is not None]
     if not compared:
@@ -108,32 +125,65 @@ def _explain_uncompared(analysis: Analysis) -> str:
 
 
 def list_remarks(analysis: Analysis) -> list[str]:
-    """Remarks that qualify the headline."""
-    lines = []
-    noisy = describe_machine_load(analysis.load)
-    if noisy and format_sentence(noisy) not in build_headline(analysis):
-        lines.append(format_sentence(noisy))
+    """The runner-up in one clause, and remarks that qualify the headline."""
+    return [*_describe_runner_up(analysis), *_list_qualifications(analysis)]
+
+
+def build_command(analysis: Analysis) -> tuple[str, str]:
+    """The command that completes the answer, after what it is for; both are empty if none is needed."""
+    folder = shlex.quote(analysis.folder) if analysis.folder else "FOLDER"
+    if analysis.conclusion == Conclusion.INTERRUPTED:
+        return "Resume with", f"perfkit bench --resume {folder}"
+    undecided = [variant for variant in _list_undecided(analysis) if variant.techniques]
+    if find_fastest(analysis) is not None or not undecided:
+        return "", ""
+    names = shlex.quote(",".join("+".join(variant.techniques) for variant in undecided))
+    spent_s = 0.0 if analysis.sampling is None else analysis.sampling.seconds
+    minutes = max(_LEAST_MINUTES, math.ceil(_LONGER * spent_s / 60))
+    return "Decide with more time", f"perfkit bench --into {folder} --technique {names} --budget {minutes}min"
+
+
+def _describe_runner_up(analysis: Analysis) -> Iterator[str]:
+    """The variant with the least memory, else the second fastest."""
     best, least = find_fastest(analysis), find_leanest(analysis)
-    if best is not None and "–" in suite_cells.format_speed_interval(best):
-        low, high = suite_cells.format_speed_interval(best).split("–")
-        lines.append(f"Speed-up of {best.name}: {low}× to {high} (95 % interval).")
     if least is not None and least is not best:
         decided = least.difference is not None and least.difference.verdict != "inconclusive"
-        speed = f", at {suite_cells.make_speed_up_cell(least).text} the baseline's speed" if decided else ""
-        lines.append(
-            f"{least.name} uses the least memory: {suite_cells.make_peak_memory_cell(least).text}"
-            f"{_describe_memory(least, ', ')}{speed}."
-        )
-    for variant in sorted(_list_faster(analysis), key=_get_ratio):
-        if not _is_sound(variant) and (best is None or _get_ratio(variant) < _get_ratio(best)):
-            lines.append(
+        speed = f"at {_format_speed_up(least)} the baseline's speed" if decided else "speed undecided"
+        less = units.format_percent(1 - (least.memory_ratio or 0.0), 0)
+        yield f"Least memory: {least.name}, {less} less, {speed}."
+        return
+    others = [variant for variant in list_faster(analysis.variants) if is_sound(variant) and variant is not best]
+    if others:
+        second = min(others, key=get_ratio)
+        figures = (f"{_format_speed_up(second)} faster", _describe_memory(second))
+        yield f"Runner-up: {second.name}, {', '.join(filter(None, figures))}."
+
+
+def _list_qualifications(analysis: Analysis) -> Iterator[str]:
+    noisy = describe_machine_load(analysis.load)
+    if noisy and not _list_undecided(analysis):
+        yield format_sentence(noisy)
+    best = find_fastest(analysis)
+    for variant in sorted(list_faster(analysis.variants), key=get_ratio):
+        if not is_sound(variant) and (best is None or get_ratio(variant) < get_ratio(best)):
+            yield (
                 f"{variant.name} measured {suite_cells.make_speed_up_cell(variant).text} but does not count: "
                 f"{_explain_unsound(variant)}."
             )
     broken = [variant.name for variant in analysis.variants if variant.parity.not_finite_step is not None]
     if broken:
-        lines.append(f"NaN or infinite losses: {', '.join(broken)}.")
-    return lines
+        yield f"NaN or infinite losses: {', '.join(broken)}."
+
+
+def _format_speed_up(variant: Variant) -> str:
+    """`1.62×`, or `1.62× per sample` where batches differ."""
+    per = f" per {variant.comparison_unit}" if variant.comparison_unit else ""
+    return f"{suite_cells.make_speed_up_cell(variant).text}{per}"
+
+
+def _describe_loss(variant: Variant) -> str:
+    """The verdict on the loss in a few words."""
+    return _LOSSES.get(variant.parity.verdict, f"loss {variant.parity.verdict}")
 
 
 def _explain_unsound(variant: Variant) -> str:
@@ -143,35 +193,11 @@ def _explain_unsound(variant: Variant) -> str:
     return "its losses differ from the baseline's" if differs else "its techniques had no effect"
 
 
-def count_by_status(analysis: Analysis) -> str:
-    """`5 ok, 1 skipped`: outcomes of the variants."""
-    counts = Counter(variant.status.value for variant in analysis.variants)
-    parts = [*(f"{count} {status}" for status, count in counts.items()), analysis.conclusion]
-    return ", ".join(filter(None, parts))
-
-
-def _list_faster(analysis: Analysis) -> list[Variant]:
-    return [
-        variant
-        for variant in analysis.variants
-        if variant.difference is not None and variant.difference.verdict == "faster"
-    ]
-
-
-def _is_sound(variant: Variant) -> bool:
-    return variant.active is not False and variant.parity.verdict != "differs"
-
-
-def _get_ratio(variant: Variant) -> float:
-    assert variant.difference is not None
-    return variant.difference.ratio
-
-
-def _describe_memory(variant: Variant, lead: str = " with ") -> str:
+def _describe_memory(variant: Variant) -> str:
     ratio = variant.memory_ratio
     if ratio is None or not isinstance(variant.peak_allocated, Measurement):
         return ""
     per = f" per {variant.comparison_unit}" if variant.comparison_unit else ""
     if abs(ratio - 1) < _SAME_MEMORY:
-        return f"{lead}the same peak memory{per}"
-    return f"{lead}{units.format_percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} peak memory{per}"
+        return f"same memory{per}"
+    return f"{units.format_percent(abs(ratio - 1), 0)} {'less' if ratio < 1 else 'more'} memory{per}"

@@ -53,8 +53,10 @@ def build_timeline_section(analysis: TraceAnalysis) -> Section | None:
     return replace(section, blocks=(pick, *section.blocks))
 
 
-def build_section(traces: Sequence[RankTrace]) -> Section | None:
-    steps = dict(_select_steps(traces))
+def build_section(traces: Sequence[RankTrace], room: int | None = None) -> Section | None:
+    """Build the section, with as many steps as `room` has characters for (`ROOM` if None); the first is always
+    shown."""
+    steps = dict(_select_steps(traces, ROOM if room is None else room))
     if not steps:
         return None
     name, first = next(iter(steps.items()))
@@ -69,14 +71,14 @@ def build_section(traces: Sequence[RankTrace]) -> Section | None:
     return Section("timeline", "Timeline", (block,))
 
 
-def _select_steps(traces: Sequence[RankTrace]) -> Iterator[tuple[str, StepTimeline]]:
+def _select_steps(traces: Sequence[RankTrace], whole_room: int) -> Iterator[tuple[str, StepTimeline]]:
     """Select steps by name: the first of each trace, then further ones while there is room."""
-    room = ROOM
+    room = whole_room
     firsts = [(trace, step) for trace in traces for step in trace.timelines[:1]]
     others = [(trace, step) for trace in traces for step in trace.timelines[1:]]
     for trace, step in (*firsts, *others):
         size = _measure_size(step)
-        if size <= room or room == ROOM:
+        if size <= room or room == whole_room:
             room -= size
             yield _format_name(trace, step, several=len(traces) > 1), step
 

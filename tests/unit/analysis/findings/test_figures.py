@@ -15,6 +15,7 @@ from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.core import units
 from perfkit.core.allocations import FailedRequest
+from tests.fixtures.figures import list_figures
 from tests.fixtures.rank_traces import (
     attention,
     call,
@@ -147,3 +148,12 @@ def test_of_memory(finding_id: str) -> None:
     )
     (finding,) = (each for each in collect_memory_findings(account) if each.id == finding_id)
     check(finding)
+
+
+@pytest.mark.parametrize(("seconds", "shares"), [(0.87, ["87.0 %"]), (1.7, [])])
+def test_work_that_takes_more_than_the_step_has_no_share_of_it(seconds: float, shares: list[str]) -> None:
+    trace = rank_trace(ops=(msgspec.structs.replace(PRODUCT, seconds=seconds),))
+    (finding,) = (found for found in collect_trace_findings([trace], None, None) if found.id == "gemm.fp32")
+    told = list_figures(finding.evidence)
+    assert units.format_seconds(seconds) in told
+    assert [figure for figure in told if figure.endswith("%")] == shares

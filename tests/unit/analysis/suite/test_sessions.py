@@ -11,7 +11,9 @@ from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.files import read_json, write_json
 from perfkit.core.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
+from perfkit_reports.document.blocks import Chart
 from perfkit_reports.subjects.suite.suite_document import build_document
+from tests.fixtures.document_blocks import blocks
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import claim, record, spec, write_run, write_suite
 
@@ -84,8 +86,9 @@ def test_the_trade_off_says_that_it_sets_days_side_by_side(tmp_path: Path) -> No
     analysis = msgspec.structs.replace(days, variants=variants)
     for sessions, said in ((days.sessions, True), (days.sessions[:1], False)):
         made = build_document(msgspec.structs.replace(analysis, sessions=sessions))
-        (section,) = (section for section in made.sections if section.id == "tradeoff")
-        assert any("different sessions" in line for line in section.intro) is said
+        chart = blocks(made)["pareto"]
+        assert isinstance(chart, Chart)
+        assert ("different sessions" in chart.caption) is said
 
 
 def test_days_that_were_alike_need_no_word(tmp_path: Path) -> None:

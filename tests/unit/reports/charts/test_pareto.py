@@ -40,3 +40,14 @@ def test_every_point_is_drawn_and_told_under_the_pointer(count: int) -> None:
     drawn = pareto.build_chart(crowd(count), "tokens/s")
     assert drawn is not None
     assert [trace["name"] for trace in drawn.figure["data"][1:]] == [f"v{number}" for number in range(count)]
+
+
+def test_a_name_moves_below_its_point_where_another_is_above() -> None:
+    lower = replace(POINT, name="lower")
+    upper = replace(POINT, name="upper", rate=10.4)
+    drawn = pareto.build_chart([lower, upper], "tokens/s")
+    assert drawn is not None
+    assert {trace["name"]: trace["textposition"] for trace in drawn.figure["data"][1:]} == {
+        "lower": "bottom center",
+        "upper": "top center",
+    }

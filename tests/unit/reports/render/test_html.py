@@ -127,8 +127,8 @@ def test_a_link_leads_to_each_finding_by_its_id(page: Page) -> None:
 
 
 def test_figures_and_the_saved_analysis_lie_in_the_page_as_json(page: Page) -> None:
-    assert set(json.loads(page.scripts["figures"])) == {"peak"}
-    assert json.loads(page.scripts["saved"]) == {"a": "</script>"}
+    assert set(json.loads(page.unfold("figures"))) == {"peak"}
+    assert json.loads(page.unfold("saved")) == {"a": "</script>"}
     assert "Save JSON" in page.text
     assert "Save JSON" not in Page(html.render(replace(document(), saves=""))).text
 

@@ -209,7 +209,7 @@ def test_any_check_makes_a_page_that_loads_nothing_and_is_not_broken_out_of(chec
     page = Page(html.render(build_document(check)))
     assert page.loaded() == []
     assert page.intruders() == []
-    assert msgspec.json.decode(page.scripts["saved"], type=Check) == check
+    assert msgspec.json.decode(page.unfold("saved"), type=Check) == check
 
 
 def test_hostile_text_is_there_as_text() -> None:

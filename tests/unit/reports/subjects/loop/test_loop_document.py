@@ -143,7 +143,7 @@ def test_counts_that_vary_are_a_span_and_a_gan_accumulates_nothing() -> None:
 def test_it_has_a_section_on_the_watching_and_none_on_trade_offs() -> None:
     told = build_document(sample_loops.alone())
     assert [section.id for section in told.sections] == [
-        "findings", "roofline", "time", "memory", "savings", "samples", "watched", "environment",
+        "why", "findings", "traced", "memory", "samples", "watched", "environment",
     ]  # fmt: skip
     text = Page(html.render(told)).text
     for part in ("Step boundary", "the steps of AdamW", "4 microbatches", "31.2 %"):

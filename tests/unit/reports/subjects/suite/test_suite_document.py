@@ -1,6 +1,7 @@
 """What the report of a bench says, block by block, and that every format can show it."""
 
 import io
+import shlex
 
 import msgspec
 import pytest
@@ -8,10 +9,13 @@ from rich.console import Console
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.core.record import Measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
-from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Table, Text
+from perfkit.store.layout import SuiteSampling
+from perfkit.store.suite_state import Conclusion
+from perfkit.store.technique_ranking import RankedTechnique, TechniqueRanking
+from perfkit_reports.document.blocks import Bars, Chart, Choice, Facts, Findings, Group, Table, Text
+from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render import html, markdown, notebook, terminal
@@ -21,7 +25,7 @@ from tests.fixtures.document_blocks import blocks, column, titles
 from tests.fixtures.figures import list_figures
 from tests.fixtures.parsed_page import Page
 from tests.fixtures.rank_traces import device, gemm
-from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK, known
+from tests.fixtures.sample_analysis import HOSTILE, TRACEBACK
 
 
 def printed(analysis: Analysis, width: int = 100, *, verbose: bool = False) -> str:
@@ -35,10 +39,11 @@ def only(analysis: Analysis, *places: int) -> Analysis:
 
 
 def test_the_sections_in_order(realistic: Analysis, nothing_measured: Analysis) -> None:
-    every = ["findings", "tradeoff", "roofline", "time", "memory", "savings", "samples", "environment"]
-    assert [section.id for section in build_document(realistic).sections] == every
-    alone = [section.id for section in build_document(nothing_measured).sections]
-    assert alone == [name for name in every if name != "tradeoff"]  # a lone variant is compared with nothing
+    told = build_document(realistic).sections
+    assert [section.id for section in told if not section.folded] == ["why", "findings", "traced"]
+    assert [section.id for section in told if section.folded] == ["memory", "samples", "environment"]
+    alone = [section.id for section in build_document(nothing_measured).sections if not section.folded]
+    assert alone == ["findings"]
 
 
 def test_products_by_size_are_a_tab_of_the_operations(realistic: Analysis) -> None:
@@ -46,26 +51,87 @@ def test_products_by_size_are_a_tab_of_the_operations(realistic: Analysis) -> No
     assert first.traced_step is not None
     traced = msgspec.structs.replace(first.traced_step, gemms=(gemm(0.4),))
     variants = (msgspec.structs.replace(first, trace=traced), *realistic.variants[1:])
-    costs = blocks(build_document(msgspec.structs.replace(realistic, variants=variants)))["costs"]
-    assert isinstance(costs, Choice)
-    assert isinstance(costs.options["GEMM", first.name], Table)
+    document = build_document(msgspec.structs.replace(realistic, variants=variants))
+    (section,) = (section for section in document.sections if section.id == "traced")
+    assert [block.id for block in section.blocks] == ["picker", "traced-roofline", "traced-savings"]
+    choice = blocks(document)["costs"]
+    assert isinstance(choice, Choice)
+    assert {tab for tab, _ in choice.options} == {"All", "GEMM"}
 
 
-def test_key_figures_are_those_of_the_winners(realistic: Analysis, nothing_measured: Analysis) -> None:
-    tiles = {tile.title: (tile.cell.text, tile.cell.detail) for tile in build_document(realistic).tiles}
-    assert tiles["Fastest"] == ("1.62×", "amp, 1.59–1.65×")
-    least, saving, variants = (tiles[title] for title in ("Least memory", "Largest time saving", "Variants"))
-    assert (least[0], least[1].startswith("amp+ckpt, 190 MiB ")) == ("-54.0 %", True)
-    assert (saving[0], "amp: " in saving[1]) == ("76.6 ms", True)
-    assert (variants[0], list_figures(variants[1])) == ("8", ["6", "1", "1"])
-    assert len(tiles) == 4
-    assert [tile.title for tile in build_document(nothing_measured).tiles] == ["Variants"]
+def test_many_variants_share_the_room_for_rows(realistic: Analysis) -> None:
+    limits = []
+    for some in (realistic, only(realistic, 0, 1)):
+        table = blocks(build_document(some))["ops-0"]
+        assert isinstance(table, Table)
+        limits.append(table.limit)
+    assert limits == [16, 50]
 
 
-def test_all_rows_of_ops_that_a_suite_keeps_are_shown(realistic: Analysis) -> None:
-    table = blocks(build_document(realistic))["ops-0"]
+def test_the_first_screen_has_the_table_beside_the_trade_off(realistic: Analysis) -> None:
+    first = build_document(realistic).summary[0]
+    assert isinstance(first, Group)
+    assert (first.beside, [block.id for block in first.blocks]) == (True, ["variants", "pareto"])
+    assert [block.id for block in build_document(only(realistic, 1)).summary][:1] == ["variants"]
+
+
+def test_the_picker_offers_every_traced_variant(realistic: Analysis) -> None:
+    picker = blocks(build_document(realistic))["picker"]
+    assert isinstance(picker, Pick)
+    assert picker.values == ("baseline", "amp", "ckpt", "flash", "compile", "amp+ckpt")
+    assert "picker" not in blocks(build_document(only(realistic, 0)))
+
+
+def test_intervals_are_drawn_on_one_axis(realistic: Analysis) -> None:
+    table = blocks(build_document(realistic))["variants"]
     assert isinstance(table, Table)
-    assert table.limit == LONGEST_ROWS
+    (speed,) = (shown for shown in table.columns if shown.title == "Speed-up")
+    spans = {row.name: speed.cell(row).span for row in table.rows}
+    assert [name for name, span in spans.items() if span is None] == [
+        "baseline", "zero2@2", "offload:what=activations:to=disk",
+    ]  # fmt: skip
+    drawn = [span for span in spans.values() if span is not None]
+    assert len({span.zero for span in drawn}) == 1
+    assert (min(span.low for span in drawn), max(span.high for span in drawn)) == (0.0, 1.0)
+    amp = spans["amp"]
+    assert amp is not None
+    assert amp.zero < amp.low < amp.at < amp.high
+
+
+def test_a_variant_without_a_trace_has_a_bar_of_its_timed_step(realistic: Analysis) -> None:
+    amp = msgspec.structs.replace(realistic.variants[1], trace=None)
+    bars = blocks(build_document(msgspec.structs.replace(realistic, variants=(realistic.variants[0], amp))))[
+        "time-split"
+    ]
+    assert isinstance(bars, Bars)
+    assert isinstance(amp.step_time, MedianEstimate)
+    assert [[share.seconds for share in bar.shares] for bar in bars.bars][1:] == [[amp.step_time.value]]
+    assert [list_figures(bar.name) for bar in bars.bars][1:] == [["124 ms"]]
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "verdict", "folder", "parts"),
+    [
+        ("interrupted", "faster", "runs/one two", ["--resume", "runs/one two"]),
+        ("undecided", "inconclusive", "runs/a", ["--into", "runs/a", "--technique", "amp", "--budget", "13min"]),
+        ("", "faster", "runs/a", []),
+    ],
+)
+def test_what_to_run_without_an_answer(
+    realistic: Analysis, conclusion: Conclusion, verdict: str, folder: str, parts: list[str]
+) -> None:
+    amp = realistic.variants[1]
+    amp = msgspec.structs.replace(amp, difference=msgspec.structs.replace(amp.difference, verdict=verdict))
+    whole = msgspec.structs.replace(
+        realistic,
+        folder=folder,
+        conclusion=Conclusion(conclusion),
+        variants=(realistic.variants[0], amp),
+        sampling=SuiteSampling(precision=0.05, rounds=3, seconds=380.0),
+    )
+    told = blocks(build_document(whole)).get("command")
+    words = shlex.split(told.lines[0]) if isinstance(told, Text) else []
+    assert words[2:] == parts
 
 
 def test_a_row_is_a_variant_and_those_without_figures_have_dashes_and_a_reason(realistic: Analysis) -> None:
@@ -85,27 +151,11 @@ def test_a_row_is_a_variant_and_those_without_figures_have_dashes_and_a_reason(r
 
 def test_columns_compare_only_where_there_is_something_to_compare_with(realistic: Analysis) -> None:
     assert titles(blocks(build_document(realistic))["variants"]) == [
-        "Variant", "Step time", "Speed-up", "Verdict", "tokens/s", "Peak memory", "MFU", "Loss", "Applied",
+        "Variant", "Step time", "Speed-up", "Peak memory", "Loss", "Applied",
     ]  # fmt: skip
     assert titles(blocks(build_document(only(realistic, 0)))["variants"]) == [
         "Variant", "Step time", "tokens/s", "Peak memory", "MFU",
     ]  # fmt: skip
-
-
-def test_energy_has_a_column_only_where_one_is_known(realistic: Analysis) -> None:
-    powered = msgspec.structs.replace(realistic.variants[0], energy_per_step=known(12.0, "J"))
-    table = blocks(build_document(msgspec.structs.replace(realistic, variants=(powered, *realistic.variants[1:]))))[
-        "variants"
-    ]
-    assert column(table, "Energy per step")[:2] == ["12.0 J", "n/a"]
-
-
-def test_throughputs_in_several_units_each_name_their_own(realistic: Analysis) -> None:
-    images = msgspec.structs.replace(realistic.variants[1], throughput_unit="images")
-    table = blocks(build_document(msgspec.structs.replace(realistic, variants=(realistic.variants[0], images))))[
-        "variants"
-    ]
-    assert column(table, "Throughput") == ["10,267 tokens/s", "16,508 images/s"]
 
 
 def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
@@ -121,6 +171,9 @@ def test_a_row_unfolds_to_what_lies_behind_it(every_status: Analysis) -> None:
     assert isinstance(figures, Facts)
     assert isinstance(compiled, Facts)
     facts = dict(figures.items)
+    assert facts["Throughput"].text == "16,508 tokens/s"
+    assert (facts["Verdict"].text, list_figures(facts["Verdict"].detail)[:1]) == ("faster", ["3"])
+    assert facts["MFU"].text == "53.5 %"
     assert facts["Executed FLOPs"].text == "26.7 GFLOP"
     assert facts["Loss tolerance"].detail == "bf16 rounding, 10 steps"
     cost = {name: (cell.text, cell.detail) for name, cell in compiled.items}
@@ -156,13 +209,16 @@ def test_variants_whose_trace_has_several_devices_have_a_table_of_them(realistic
     assert [table.columns[0].cell(row).value for row in table.rows] == [0, 3]
 
 
-def test_what_was_not_traced_says_so(nothing_measured: Analysis) -> None:
-    found = blocks(build_document(nothing_measured))
-    for name in ("no-roofline", "no-time", "no-costs"):
-        told = found[name]
+def test_what_was_not_traced_or_recorded_says_so(realistic: Analysis, nothing_measured: Analysis) -> None:
+    first = realistic.variants[0]
+    for name, variant in (
+        ("no-time", msgspec.structs.replace(first, trace=None)),
+        ("no-memory", msgspec.structs.replace(first, memory=None)),
+    ):
+        told = blocks(build_document(msgspec.structs.replace(realistic, variants=(variant,))))[name]
         assert isinstance(told, Text)
         assert len(told.lines) == 1
-    ceilings = found["ceilings"]
+    ceilings = blocks(build_document(nothing_measured))["ceilings"]
     assert isinstance(ceilings, Text)
     assert "perfkit calibrate" in ceilings.lines[0]
 
@@ -180,9 +236,9 @@ def test_a_roofline_without_roofs_says_how_to_get_them(realistic: Analysis) -> N
 
 def test_a_notebook_and_a_terminal_have_the_brief_blocks(realistic: Analysis) -> None:
     brief = {name for name, block in blocks(build_document(realistic)).items() if block.weight == Weight.BRIEF}
-    rest = {"pareto", "roofline", "time-split", "memory-peak"}
-    parts = {"variants", "peaks", "not-measured", "compiled", "found"} | rest
-    assert brief == parts
+    drawn = {"pareto", "roofline", "time-split", "memory-peak"}
+    groups = {"first", "why-bars", "why-time", "why-memory", "traced-roofline"}
+    assert brief == {"variants", "not-measured", "found"} | drawn | groups
 
 
 def test_the_peaks_of_the_mfu_are_named_with_their_variants(realistic: Analysis) -> None:
@@ -194,19 +250,6 @@ def test_the_peaks_of_the_mfu_are_named_with_their_variants(realistic: Analysis)
     (alone,) = build_peaks(msgspec.structs.replace(realistic, variants=tuple(same)))
     assert list_figures(alone.lines[0]) == ["210 GFLOP/s"]
     assert "baseline" not in alone.lines[0]
-
-
-def test_when_compiling_pays_is_told_at_once(realistic: Analysis) -> None:
-    told = blocks(build_document(realistic))["compiled"]
-    assert isinstance(told, Text)
-    (line,) = told.lines
-    assert list_figures(line) == ["14.2 s", "450", "2.10 s", "67"]
-    summary = realistic.variants[4].compile
-    assert summary is not None
-    slower = msgspec.structs.replace(summary, break_even_step=None, break_even="never: it takes longer", warm=None)
-    alone = msgspec.structs.replace(realistic.variants[4], compile=slower)
-    (line,) = blocks(build_document(msgspec.structs.replace(realistic, variants=(alone,))))["compiled"].lines
-    assert list_figures(line) == ["14.2 s"]
 
 
 def test_findings_say_whose_they_are_where_that_is_not_clear(realistic: Analysis) -> None:
@@ -228,7 +271,7 @@ def test_the_analysis_itself_is_kept(every_status: Analysis) -> None:
     assert told.saves == "report.json"
     assert msgspec.json.decode(encode_json(told.raw["report.json"]), type=Analysis) == every_status
     page = Page(html.render(told))
-    assert msgspec.json.decode(page.scripts["saved"], type=Analysis) == every_status
+    assert msgspec.json.decode(page.unfold("saved"), type=Analysis) == every_status
 
 
 def test_hostile_text_forms_no_markup_in_any_format(every_status: Analysis) -> None:
@@ -251,7 +294,7 @@ def test_a_terminal_has_room_for_it(analysis: Analysis, width: int) -> None:
 
 def test_numbers_are_whole_on_a_narrow_terminal(realistic: Analysis) -> None:
     (amp,) = (line for line in printed(realistic, 100).splitlines() if line.startswith(" amp "))
-    assert amp.split()[:10] == ["amp", "124", "ms", "▲", "1.62×", "16,508", "305", "MiB", "53.5", "%"]
+    assert amp.split()[:7] == ["amp", "124", "ms", "(122–126", "ms)", "▲", "1.62×"]
 
 
 def test_a_notebook_shows_the_main_figures_and_every_variant(realistic: Analysis) -> None:
@@ -287,3 +330,21 @@ def test_masked_pairs_are_named_where_they_count(realistic: Analysis) -> None:
         table = blocks(build_document(msgspec.structs.replace(realistic, variants=(variant,))))["variants"]
         assert isinstance(table, Table)
         assert ("masked pairs" in table.caption) == told
+
+
+def test_at_most_three_techniques_to_try_with_their_commands(realistic: Analysis) -> None:
+    assert "next" not in blocks(build_document(realistic))
+    ranked = tuple(
+        RankedTechnique(technique=name, variant=f"amp+{name}", names=(name,), saving_s=0.02, low_s=low_s, high_s=0.031)
+        for name, low_s in (("tf32", 0.012), ("fused_ce", 0.0), ("optim:use=fused", 0.01), ("lora", 0.0))
+    )
+    untested = TechniqueRanking(of="amp", step_s=0.1229, techniques=ranked)
+    document = build_document(msgspec.structs.replace(realistic, folder="runs/my gpt", untested=untested))
+    (section,) = (section for section in document.sections if section.id == "untested")
+    assert list_figures(" ".join(section.intro)) == ["123 ms"]
+    table = blocks(document)["next"]
+    assert column(table, "Technique") == ["tf32", "fused_ce", "optim:use=fused"]
+    assert [list_figures(text) for text in column(table, "Simulated saving")][1] == ["31.0 ms"]
+    assert column(table, "Simulated saving")[0] == "12.0–31.0 ms"
+    words = shlex.split(column(table, "Command")[2])
+    assert words[2:] == ["--into", "runs/my gpt", "--technique", "amp+optim:use=fused"]
