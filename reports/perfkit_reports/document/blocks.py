@@ -75,7 +75,8 @@ class Table(Block):
     the maximum number of rows on a page; it implies ranked rows, of which smaller formats show the first. Without it
     all are shown. `sorted` is the title of the sort column, `details` are the blocks a row unfolds to. `emphasis` marks
     reference rows, `tags` are what a `Narrow` filters by, `key` selects a row on a page (`perfkit_reports.selection`),
-    `about` selects the item that a row is about.
+    `about` selects the item that a row is about. `whole` ones answer what was asked, or say what to run: a terminal
+    has room for them, uncut, before others.
     """
 
     title: str
@@ -93,6 +94,7 @@ class Table(Block):
     tags: Callable[[Any], Tags] | None = None
     key: Callable[[Any], str] | None = None
     about: Callable[[Any], str] | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

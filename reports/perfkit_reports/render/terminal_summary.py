@@ -37,6 +37,7 @@ _ROWS = 10  # of a table
 _FIRST_ROWS = 6  # of them before the lead
 _WARNINGS = 2  # of a document, before its table
 _FINDINGS = 3
+_LONG_CODE = 40  # characters of what would be cut in a cell
 _LEAST_TITLE = 20  # characters of a finding's
 
 Line = RichText | Segments
@@ -46,6 +47,7 @@ class _Rank(IntEnum):
     """How important lines are: those of later ranks are left out first."""
 
     HEADLINE = auto()
+    ANSWER = auto()
     WARNING = auto()
     FIRST_ROWS = auto()
     FINDING = auto()
@@ -132,7 +134,7 @@ def _build_body(document: Document, console: Console) -> Iterator[_Part]:
     ]
     fixes = [fix for block in document.first if isinstance(block, Fixes) for fix in block.items]
     bars = [block for block in blocks if isinstance(block, Bars)]
-    tables = [block for block in blocks if isinstance(block, Table) and block.rows]
+    tables = sorted((block for block in blocks if isinstance(block, Table) and block.rows), key=lambda each: each.whole)
     for bar in bars[:1]:
         yield _Part(_Rank.BAR if len(bar.bars) == 1 else _Rank.REST, _build_bar(bar, console))
     for place, table in enumerate(tables):
@@ -163,6 +165,9 @@ def _build_table(table: Table, console: Console, *, first: bool) -> Iterator[_Pa
     heading, lines = _draw_rows(table, rows, console)
     title = [SafeText(table.title, style="bold")] if table.title and table.show_title and not first else []
     whole = [*title, *_draw_lines(fit_table(table, rows, console.width), console)]
+    if table.whole:
+        yield from _build_whole_rows(table, title, whole, console, counted)
+        return
     # Texts that wrap (commands, commits) are there to be copied.
     wraps = any(column.wrap and not column.code and column.weight == Weight.BRIEF for column in table.columns)
     if wraps and len(rows) == len(table.rows) and len(whole) <= (_ROWS if first else 2 * _ROWS):
@@ -181,6 +186,21 @@ def _build_table(table: Table, console: Console, *, first: bool) -> Iterator[_Pa
         for detail in walk_blocks(table.details(row), Weight.BRIEF):
             if isinstance(detail, Text) and detail.style in ("callout", "alarm"):
                 yield from _build_text(detail, console)
+
+
+def _build_whole_rows(
+    table: Table, title: Sequence[Line], whole: Sequence[Line], console: Console, counted: tuple[str, str]
+) -> Iterator[_Part]:
+    """A table that nothing is cut from: in rows of cells, or row by row with what can be copied on lines of its own."""
+    codes = [column for column in table.columns if column.code]
+    if all(len(column.cell(row).text) < _LONG_CODE for column in codes for row in table.rows):
+        yield _Part(_Rank.ANSWER, whole, counted)
+        return
+    for place, row in enumerate(table.rows):
+        told = [column.cell(row).text for column in table.columns if not column.code]
+        texts = (": ".join(told), *(column.cell(row).text for column in codes))
+        lines = [line for text in texts for line in _wrap(SafeText(text), console, _ROWS)]
+        yield _Part(_Rank.ANSWER, [*([] if place else title), *lines], counted)
 
 
 def _draw_rows(table: Table, rows: Sequence[object], console: Console) -> tuple[list[Line], list[Line]]:

@@ -30,6 +30,7 @@ from perfkit_reports.document.blocks import (
 from perfkit_reports.document.cases import VerdictSuite, list_reasons
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.document.document import Document
+from perfkit_reports.document.pick import Pick
 from perfkit_reports.palette import build_legend
 
 _ROWS = 1  # of a table
@@ -141,6 +142,7 @@ def _describe_block(block: Block) -> Iterable[str]:
         Details: lambda details: [f"title: {details.title}"],
         Group: lambda group: [f"title: {group.title}"] if group.title else [],
         Choice: _describe_choice,
+        Pick: lambda pick: [f"{pick.label}: {', '.join(pick.values)}"],
         Narrow: lambda narrow: [f"choice {name}: {', '.join(values)}" for name, values in narrow.choices.items()],
     }
     return describe[type(block)](block)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from perfkit.core.files import JSON_ERRORS
 from perfkit.trace.model import Ints
+from perfkit.trace.readers.event_table.drop_own_events import OURS
 from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
@@ -29,7 +30,7 @@ _NUMBER = msgspec.json.Decoder(float, strict=False)
 def build_counters(
     events: list[AnyEvent], time_ns: Ints, which: NDArray[np.bool_], text: bytes, tables: TraceTables
 ) -> Columns:
-    """Samples of the events that are counters, which were decoded from `text`."""
+    """Samples of the events that are counters, which were decoded from `text`; none of those that perfkit added."""
     if not which.any():
         return NO_COUNTERS
     series = _decode_series(text)
@@ -40,6 +41,8 @@ def build_counters(
     for event, at, members in zip(
         compress(events, chosen), time_ns[which].tolist(), compress(series, chosen), strict=True
     ):
+        if event.cat == OURS:
+            continue
         for key, raw in (members.args or {}).items():
             number = _decode_number(raw)
             if number is not None:

@@ -40,6 +40,7 @@ def build_next_steps(plan: Plan) -> Iterator[Table]:
         yield Table(
             id="next-steps",
             title="What to do",
+            whole=True,
             columns=_NEXT,
             rows=steps,
             what="step",

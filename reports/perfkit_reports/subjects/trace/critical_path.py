@@ -104,7 +104,7 @@ def _build_replay(trace: RankTrace, end: str) -> Sequence[Block]:
     ]
     return (
         *_build_refusal(replay, end),
-        *make_table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF),
+        *make_table(f"what_ifs{end}", "What if", _WHAT_IFS, trace.what_ifs, "change", weight=Weight.BRIEF, whole=True),
         Bars(
             id=f"critical-path-bars{end}",
             title="Critical path by type",
