@@ -45,22 +45,24 @@ def main() -> None:
 
 
 def of_trace(browser: Browser, folder: Path) -> None:
-    """Sections of the report on a trace, and its beginning."""
-    page = opened(browser, folder, 1440, 1200)
-    for section in ("roofline", "savings", "flame", "timeline"):
+    """The beginning of the report on a trace, and sections of it."""
+    page = opened(browser, folder, 1440, 1500)
+    page.locator("#timeline canvas").first.wait_for()
+    page.wait_for_timeout(500)  # drawn with the next frames
+    page.locator("main").screenshot(path=IMAGES / "analyze.png")
+    for section, name in (("timeline", "timeline"), ("roofline", "trace_roofline"), ("savings", "trace_win")):
         page.locator(f"#{section}").scroll_into_view_if_needed()
         if section == "roofline":
             page.locator("#roofline .main-svg").first.wait_for()
-        page.wait_for_timeout(500)  # drawn with the next frames
-        name = {"roofline": "trace_roofline", "savings": "trace_win"}.get(section, section)
+        page.wait_for_timeout(500)
         page.locator(f"#{section}").screenshot(path=IMAGES / f"{name}.png")
-    page.evaluate("""() => document.querySelectorAll("main section:not(#summary):not(#timeline):not(#roofline)")
-        .forEach((section) => { section.style.display = "none"; })""")
-    page.evaluate("scrollTo(0, 0)")
-    page.locator("main").screenshot(path=IMAGES / "analyze.png")
+    page.goto(f"{page.url.partition('#')[0]}#flame")
+    page.locator("#flame .flame").first.wait_for()
+    page.wait_for_timeout(500)
+    page.locator("#flame").screenshot(path=IMAGES / "flame.png")
     for name, height in (("trace_roofline", None), ("trace_win", 700), ("flame", None), ("timeline", None)):
         save_small(IMAGES / f"{name}.png", height)
-    save_small(IMAGES / "analyze.png", 1900)
+    save_small(IMAGES / "analyze.png", 1500)
 
 
 def of_bench(browser: Browser, folder: Path) -> None:
