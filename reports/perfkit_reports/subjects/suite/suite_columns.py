@@ -89,7 +89,7 @@ def _build_speed_up_column(analysis: Analysis) -> Column[Variant]:
 
     def cell(variant: Variant) -> Cell:
         made, drawn = suite_cells.make_marked_speed_up_cell(variant), suite_cells.list_speed_ends(variant)
-        if not drawn:
+        if not drawn or low == high:  # equal speeds have no axis
             return made
         return replace(made, span=Span(place(drawn[0]), place(drawn[1]), place(drawn[2]), place(1.0)))
 
