@@ -164,9 +164,10 @@ def _list_sums(trace: RankTrace, items: Sequence[Finding]) -> list[str]:
     lines = []
     fixes = len({finding.id for finding in items if finding.variant == trace.label and finding.simulated_s})
     together_s = None if trace.gains is None else trace.gains.together_s
+    others = " (see Findings)" if fixes > _MOST else ""
     if together_s is not None and fixes > 1:
         lines.append(
-            f"All {fixes} simulated fixes combined: {units.format_seconds(trace.step_s)} → "
+            f"All {fixes} simulated fixes{others} combined: {units.format_seconds(trace.step_s)} → "
             f"{units.format_seconds(max(0.0, trace.step_s - together_s))}."
         )
     return lines

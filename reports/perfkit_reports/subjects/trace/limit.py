@@ -36,6 +36,8 @@ _SHOWN_BY = {
     time_split.COMMUNICATION: (time_split.COMMUNICATION,),
     time_split.COPIES: (time_split.COPIES,),
 }
+# Other parts in which the device does no work that counts.
+_LOST = (time_split.IDLE_QUEUED, time_split.COMMUNICATION, time_split.COPIES)
 JOINED = "work"  # all kernels or ops together, where the bound of most is unknown
 # By part of the time split: the limit, and the evidence for it; `{part}` is its share, `{device}` the device.
 _SENTENCES = {
@@ -87,6 +89,9 @@ def find_limit(trace: RankTrace) -> Limit:
     group, path_share = ("", None) if is_cpu(trace.device) else _find_on_path(trace)
     shown = [parts[name] for name in _list_shown(group) if name in parts] if group else list(parts.values())
     largest = max(shown, key=lambda part: part.seconds, default=None)
+    lost_s = max((part.seconds for name, part in parts.items() if name in _LOST), default=0.0)
+    if group == _CPU and largest is not None and 0 < largest.seconds < lost_s:
+        return Limit(largest.category, 0.0, "", path_share)  # a longer part without work would seem to be the limit
     if largest is not None and largest.seconds > 0 and (group in ("", _KERNELS) or largest.share >= LARGE):
         return Limit(largest.category, largest.share, largest.bound, path_share)
     if group:

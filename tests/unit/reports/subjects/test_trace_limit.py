@@ -60,6 +60,11 @@ def test_where_the_device_hardly_waits_the_share_of_the_path_is_the_evidence() -
     assert list_figures(describe_limit(trace, None)) == ["80 %", "2.00 s"]
 
 
+def test_a_longer_part_off_the_path_is_not_contradicted() -> None:
+    split = {"idle waiting for the CPU": 0.25, "communication": 0.3, "memory-bound": 0.45}
+    assert list_figures(describe_limit(limited(split, {"host": 1.8, "GEMM": 0.2}), None)) == ["90 %", "2.00 s"]
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_without_a_path_and_on_a_cpu_the_largest_part_is_named(device: str) -> None:
     path = {"host": 2.0} if device == "cpu" else None
