@@ -16,7 +16,6 @@ pytestmark = pytest.mark.browser
 
 _BYTES = 2_000_000
 _SCREENS, _WIDTH, _HEIGHT, _PHONE = 8, 1440, 900, 390
-_LONG = ("suite", "loop", "trace")  # samples with every section that a recording can have
 
 # Sections, and controls but for headings of tables, by what they are called; those of folded parts are not shown.
 _SHOWN = """() => [...document.querySelectorAll("section, .side nav a, select, input, button:not(thead button)")]
@@ -37,9 +36,7 @@ def page(browser: Browser, request: pytest.FixtureRequest, tmp_path_factory: pyt
     page.close()
 
 
-def test_a_page_is_small_and_short_before_its_details(page: Page, request: pytest.FixtureRequest) -> None:
-    if request.node.callspec.params["page"] in _LONG:
-        pytest.skip("as long as its recording has parts")
+def test_a_page_is_small_and_short_before_its_details(page: Page) -> None:
     assert Path(unquote(urlsplit(page.url).path)).stat().st_size <= _BYTES
     assert page.evaluate("document.documentElement.scrollHeight") <= _SCREENS * _HEIGHT
 

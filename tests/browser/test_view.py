@@ -183,6 +183,7 @@ def test_a_report_opens_and_works(show: Show) -> None:
     shown.page.locator('#list tr[data-path="bench/gpt"]').get_by_role("link", name="gpt").click()
     shown.page.locator("html[data-ready=true]").wait_for(state="attached")
     assert "2.10×" in shown.page.locator("h1").inner_text()
+    shown.page.locator("#samples summary").first.click()
     shown.page.locator("#samples .chart").first.scroll_into_view_if_needed()
     shown.page.locator("#samples .chart .main-svg").first.wait_for(state="attached")
     with shown.page.expect_download() as saved:

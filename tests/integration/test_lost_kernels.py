@@ -48,7 +48,10 @@ def test_half_of_the_kernels(change: Callable[[Event], list[Event]], share: str,
     idle = trace["launches"]["idle_s"] / trace["step_s"]
     (lost,) = (finding for finding in analysis["findings"] if finding["id"] == "limit.lost_kernels")
     assert 'id="finding-limit-lost_kernels"' in page
-    for text in (" ".join(printed.split()), page.replace("\u00a0", " "), markdown.replace("\\", "")):
+    screen = " ".join(printed.split())
+    assert share in screen
+    assert lost["id"] in screen
+    for text in (page.replace("\u00a0", " "), markdown.replace("\\", "")):
         assert share in text
         assert lost["title"] in text
         assert "35.2 ms" in text

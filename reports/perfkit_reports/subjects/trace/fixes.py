@@ -180,9 +180,9 @@ def build_roofs_tile(trace: RankTrace) -> Tile | None:
     title = "All kernels at roofline" if modeled >= _WHOLE else "Kernels at known roofs"
     if roofs_s is not None:
         return Tile(title, Cell(_format_less(units.format_seconds(roofs_s), roofs_s), detail=f"simulated{known}"))
-    if summed_s is None or is_limited_by_cpu(trace):
-        return None
     lost = trace.lost_kernels is not None and trace.lost_kernels.matters
+    if summed_s is None or (is_limited_by_cpu(trace) and not lost):
+        return None
     summed = format_bounded(units.format_seconds(summed_s), AT_LEAST if lost else "up to")
     return Tile(title, Cell(_format_less(summed, summed_s), detail=f"sum over kernels{known}"))
 

@@ -87,6 +87,9 @@ def find_limit(trace: RankTrace) -> Limit:
         recorded = format_bounded(units.format_percent(unrecorded.share, 0), unrecorded.bound)
         return Limit("", reason=f"{recorded} of the {_name_unit(trace)} is not recorded")
     group, path_share = ("", None) if is_cpu(trace.device) else _find_on_path(trace)
+    lost = trace.lost_kernels
+    if lost is not None and lost.matters and group in (_CPU, _LATENCY):  # they may have run in what seems idle
+        return Limit("", reason=f"{units.format_percent(lost.share)} of the launched kernels are missing")
     shown = [parts[name] for name in _list_shown(group) if name in parts] if group else list(parts.values())
     largest = max(shown, key=lambda part: part.seconds, default=None)
     lost_s = max((part.seconds for name, part in parts.items() if name in _LOST), default=0.0)
