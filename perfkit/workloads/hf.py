@@ -38,6 +38,7 @@ class HuggingFace(Parameters):
         "any other key=value sets an attribute of the config"
     )
     on_gpu: ClassVar = {"batch_size": 8}
+    few_blocks: ClassVar = {"num_hidden_layers": 2}
 
     config: str
     task: Annotated[str, msgspec.Meta(title="|".join((AUTO, *TASKS)))] = AUTO

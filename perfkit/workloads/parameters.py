@@ -17,12 +17,14 @@ class Parameters(Struct):
     """Base of the built-in workloads. Fields are the parameters, with the defaults of a CPU.
 
     `on_gpu` holds the defaults that are different on any other device, where a step that is long enough for a
-    CPU would measure little but kernel launches.
+    CPU would measure little but kernel launches. `few_blocks` are parameters of a model with few repeated blocks, for
+    what does not depend on their number.
     """
 
     usage: ClassVar[str]  # how it is written on the command line
     summary: ClassVar[str]
     on_gpu: ClassVar[Mapping[str, ParamValue]] = {}
+    few_blocks: ClassVar[Mapping[str, ParamValue]] = {}
 
     @classmethod
     def parse(cls, argument: str, params: Mapping[str, ParamValue]) -> Self:

@@ -83,6 +83,20 @@ def load_workload(
     return WORKLOADS.ask_object(head, build)
 
 
+def shorten_workload(spec: WorkloadSpec, device: str) -> WorkloadSpec:
+    """The workload with few repeated blocks; as it is where their number is no parameter."""
+    short = expand_architecture(spec)
+    head, _, _ = short.name.partition(":")
+    if is_user_function(short) or not (few := WORKLOADS.load(head).few_blocks):
+        return spec
+    short = WorkloadSpec(name=short.name, params={**short.params, **few})
+    try:
+        load_workload(short, device=device)
+    except UsageError:  # the config lists its blocks, or has none
+        return spec
+    return short
+
+
 def is_user_function(spec: WorkloadSpec) -> bool:
     """True for `train.py:build` and `package.module:build`, False for the name of a workload, right or wrong."""
     head, colon, _ = spec.name.partition(":")

@@ -55,6 +55,30 @@ def test_several_items_go_to_as_many_processes_as_asked(monkeypatch: pytest.Monk
     assert 1 <= len(processes) <= 2
 
 
+class _Dependent:
+    """Two chains of items, of which each is ready when the one before has its result."""
+
+    def __init__(self) -> None:
+        self.ready = [10, 20]
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        if not self.ready:
+            raise StopIteration
+        return self.ready.pop(0)
+
+
+def test_items_that_depend_on_results_are_drawn_after_them() -> None:
+    items, found = _Dependent(), {}
+    for item, result in engine_processes.run_in_processes(functions.square, items, jobs=2):
+        found[item] = result
+        if item % 10 < (1 if item < 20 else 4):  # one process has nothing to do while the other goes on
+            items.ready.append(item + 1)
+    assert found == {number: number**2 for number in (10, 11, *range(20, 25))}
+
+
 def test_processes_are_replaced_after_some_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_processes, "_ITEMS_PER_PROCESS", 1)
     monkeypatch.setattr(engine_processes, "_KEPT_BYTES", 0)

@@ -1,20 +1,31 @@
 """`perfkit plan --search`: finds the combinations of techniques that fit, the fastest first."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
+import psutil
+from msgspec.structs import replace
 from rich.console import Console
 
 from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
-from perfkit.core.errors import UsageError
-from perfkit.core.units import format_bytes, format_significant
+from perfkit.analysis.parallel.worker_processes import run_in_processes
+from perfkit.core.errors import PerfkitError, UsageError
+from perfkit.core.units import format_bytes, format_seconds, format_significant
+from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.schedule import Techniques
+from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 from perfkit.plan.search.combinations import search_combinations
 from perfkit.plan.target.target import Target
 from perfkit.plan.variants.plan import plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
+from perfkit.workloads.workload_table import shorten_workload
 from perfkit_cli.output.listing import align_columns
+
+_PROCESS_BYTES = 2**31  # plans of an 8B model take 1.3 GiB
+_LONG_S = 3.0  # of CPU time; starting a process takes as long
 
 
 def run_search(request: BenchRequest, target: Target, console: Console) -> PlanSearch:
@@ -24,16 +35,67 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
             "--search needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g",
             id="usage.missing_option",
         )
-
-    def plan(techniques: Techniques) -> PlannedVariant:
-        return plan_variant(schedule_run(request, techniques, target), target)
-
+    seconds = _Remaining()
     with console.status("planning each technique alone") as status:
         return search_combinations(
-            plan,
+            partial(_plan_each, request, target),
+            partial(_probe_technique, request, target),
             request.world_size or 1,
-            lambda done, total, last: status.update(f"{done} of {total} combinations: {last.name} {last.verdict}"),
+            lambda done, total, last: status.update(
+                f"{done} of {total} combinations, {seconds.describe_rest(total - done)}: {last.name} {last.verdict}"
+            ),
         )
+
+
+def _plan_each(
+    request: BenchRequest, target: Target, combinations: Iterable[Techniques]
+) -> Iterator[tuple[Techniques, PlannedVariant]]:
+    """Plan in this process as long as plans are short, then in one process for each core."""
+    plan, waiting = partial(_plan_combination, request, target), iter(combinations)
+    for techniques in waiting:
+        began_s = time.process_time()
+        planned = plan(techniques)
+        taken_s = time.process_time() - began_s
+        yield techniques, planned
+        if taken_s > _LONG_S:
+            break
+    jobs = max(1, min(count_available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
+    for techniques, result in run_in_processes(plan, waiting, jobs):
+        if isinstance(result, PerfkitError):
+            raise result
+        yield techniques, result
+
+
+def _plan_combination(request: BenchRequest, target: Target, techniques: Techniques) -> PlannedVariant:
+    """A plan without the account of the memory and the ops, which a search does not show."""
+    silence_kineto()
+    planned = plan_variant(schedule_run(request, techniques, target), target)
+    return replace(planned, memory=None, ops=())
+
+
+def _probe_technique(request: BenchRequest, target: Target, techniques: Techniques) -> PlannedVariant:
+    """Plan with few of the model's blocks; the whole model confirms that a technique cannot act, and says why."""
+    short = replace(request, workload=shorten_workload(request.workload, target.kind))
+    planned = plan_variant(schedule_run(short, techniques, target), target)
+    if planned.reason and short != request:
+        return _plan_combination(request, target, techniques)
+    return planned
+
+
+class _Remaining:
+    """The time that the rest of a search takes at most, by the plans so far."""
+
+    def __init__(self) -> None:
+        self._plans, self._first_s = 0, 0.0
+
+    def describe_rest(self, left: int) -> str:
+        """Count one more plan; in words, what `left` plans would take."""
+        now = time.monotonic()
+        self._first_s = self._first_s or now
+        self._plans += 1
+        if self._plans == 1:
+            return "remaining time unknown"
+        return f"at most {format_seconds(left * (now - self._first_s) / (self._plans - 1))} left"
 
 
 def format_search(search: PlanSearch) -> Iterator[str]:

@@ -254,9 +254,9 @@ class LargestSize(Struct):
 class PlanSearch(Struct):
     """The result of a search through combinations of techniques: those that fit, the best first.
 
-    `ordered_by` is the order. `combinations` is the number of all combinations; those not planned are ruled out by
-    others: they save less than one that does not fit, or recompute without need. `planned` ones include each technique
-    alone. `left_out` are techniques that cannot act here, with the reason.
+    Of those that differ in recomputation only, `fitting` has the least that fits. `ordered_by` is the order.
+    `combinations` is the number of all combinations; those not planned are ruled out by others: they save less than one
+    that does not fit, or recompute without need. `left_out` are techniques that cannot act here, with the reason.
     """
 
     fitting: tuple[PlannedVariant, ...]

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sized
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Generic, TypeVar, cast
@@ -32,33 +32,34 @@ _JOIN_S = 5.0
 
 
 def run_in_processes(
-    function: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None
+    function: Callable[[Item], Result], items: Iterable[Item], jobs: int | None = None
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
-    """See `engines.run`."""
-    count = min(len(items), count_default_jobs() if jobs is None else max(1, jobs))
+    """See `engines.run_parallel`."""
+    count = count_default_jobs() if jobs is None else max(1, jobs)
+    if isinstance(items, Sized):
+        count = min(len(items), count)
     if count <= 1:
         yield from _run_in_this_process(function, items)
         return
     waiting = iter(items)
-    workers: dict[Connection, _Worker[Item, Result]] = {}
+    busy: dict[Connection, _Worker[Item, Result]] = {}
+    idle: list[_Worker[Item, Result]] = []
     try:
-        for _ in range(count):
-            _start_worker(function, next(waiting), workers)
-        while workers:
-            for ready in wait(list(workers)):
-                worker = workers[cast(Connection, ready)]
+        _give_waiting(function, waiting, busy, idle, count)
+        while busy:
+            for ready in wait(list(busy)):
+                worker = busy.pop(cast(Connection, ready))
                 item, result = worker.take()
-                following = next(waiting, _END)
-                if isinstance(following, _EndMarker):
-                    workers.pop(worker.pipe).stop()
-                elif worker.usable:
-                    worker.give(following)
+                if worker.usable:
+                    idle.append(worker)
                 else:
-                    workers.pop(worker.pipe).stop()
-                    _start_worker(function, following, workers)
+                    worker.stop()
+                if isinstance(items, Sized):  # what is left does not depend on the result
+                    _give_waiting(function, waiting, busy, idle, count)
                 yield item, result
+            _give_waiting(function, waiting, busy, idle, count)
     finally:
-        for worker in workers.values():
+        for worker in (*busy.values(), *idle):
             worker.kill()
 
 
@@ -76,7 +77,7 @@ def try_item(function: Callable[[Item], Result], item: Item) -> Result | Perfkit
 
 
 def _run_in_this_process(
-    function: Callable[[Item], Result], items: Sequence[Item]
+    function: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[tuple[Item, Result | PerfkitError]]:
     for item in items:
         yield item, try_item(function, item)
@@ -141,12 +142,21 @@ class _Worker(Generic[Item, Result]):
         self._process.join()
 
 
-def _start_worker(
-    function: Callable[[Item], Result], item: Item, workers: "dict[Connection, _Worker[Item, Result]]"
+def _give_waiting(
+    function: Callable[[Item], Result],
+    waiting: Iterator[Item],
+    busy: "dict[Connection, _Worker[Item, Result]]",
+    idle: "list[_Worker[Item, Result]]",
+    count: int,
 ) -> None:
-    worker: _Worker[Item, Result] = _Worker(function)
-    worker.give(item)
-    workers[worker.pipe] = worker
+    """Give items to idle processes, and to new ones up to the count; those for which there is no item now stay idle."""
+    while len(busy) < count:
+        item = next(waiting, _END)
+        if isinstance(item, _EndMarker):
+            return
+        worker = idle.pop() if idle else _Worker(function)
+        worker.give(item)
+        busy[worker.pipe] = worker
 
 
 def _describe_exit(code: int | None) -> str:

@@ -1,13 +1,22 @@
 """How a name becomes a workload, and what the list of workloads says."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec, parse_workload
-from perfkit.workloads.workload_table import WORKLOADS, describe_workloads, load_workload, resolve_workload
+from perfkit.workloads.models.architectures import expand_architecture
+from perfkit.workloads.workload_table import (
+    WORKLOADS,
+    describe_workloads,
+    load_workload,
+    resolve_workload,
+    shorten_workload,
+)
 
 FILES = Path(__file__).parents[2] / "fixtures" / "workloads"
 
@@ -96,3 +105,33 @@ def test_a_step_of_its_own_takes_one_batch() -> None:
     with pytest.raises(UsageError, match=r"dcgan.*\b2\b"):
         resolve_workload(name, "cpu", None, None, 2)
     assert resolve_workload("gpt", "cpu", None, None, 2).name == "gpt"
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "blocks"),
+    [
+        ("gpt2-medium", {}, 2),  # whose config names them otherwise
+        ("hf:LlamaConfig", {"num_hidden_layers": 7, "seq_len": 8}, 2),
+        ("gpt", {"size": "micro"}, None),
+        ("train.py:build", {"depth": 7}, None),
+    ],
+)
+def test_a_short_workload_has_few_blocks_and_is_else_the_same(name: str, params: dict, blocks: int | None) -> None:
+    spec = WorkloadSpec(name=name, params=params)
+    short = shorten_workload(spec, "cpu")
+    if blocks is None:
+        assert short == spec
+        return
+    whole = expand_architecture(spec)
+    assert short.params == {**whole.params, "num_hidden_layers": blocks}
+    with torch.device("meta"):
+        model = load_workload(short).build_model()
+    assert [len(each) for each in model.modules() if isinstance(each, torch.nn.ModuleList)] == [blocks]
+
+
+def test_a_workload_that_lists_its_blocks_is_not_shortened(tmp_path: Path) -> None:
+    layers = ["full_attention"] * 3
+    config = {"model_type": "qwen3", "num_hidden_layers": 3, "layer_types": layers}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    spec = WorkloadSpec(name=f"hf:{tmp_path}")
+    assert shorten_workload(spec, "cpu") == spec

@@ -1,6 +1,9 @@
 """Which combinations are planned, in what order those that fit come, and the least change that fits."""
 
 import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice, product
 from math import prod
 
 import pytest
@@ -14,6 +17,7 @@ from perfkit.plan.search.combinations import FLOPS, TIME, search_combinations, s
 from perfkit.plan.target.target import Target, parse_target
 from perfkit.plan.variants.verdict import judge_fit
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.compose import are_compatible
 from tests.fixtures.figures import list_figures
 
 # What is left of 100 bytes with each technique, and what is added to 100 FLOPs.
@@ -46,44 +50,96 @@ class Planner:
         )
 
 
-def found(planner: Planner, ranks: int = 1):
+def found(planner: Planner, ranks: int = 1, in_flight: int = 1):
     told: list[tuple[int, int, str]] = []
-    return search_combinations(planner, ranks, lambda done, total, last: told.append((done, total, last.name))), told
+    probe = replace_asked(planner)
+    searched = search_combinations(
+        partial(plan_several, planner, in_flight),
+        probe,
+        ranks,
+        lambda done, total, last: told.append((done, total, last.name)),
+    )
+    return searched, told, probe.asked
+
+
+def replace_asked(planner: Planner) -> Planner:
+    """The same plans, counted apart."""
+    return Planner(planner.limit, planner.lacking, planner.seconds, planner.lifts)
+
+
+def plan_several(
+    planner: Planner, in_flight: int, combinations: Iterable[Techniques]
+) -> Iterator[tuple[Techniques, PlannedVariant]]:
+    """So many at a time; the last that was begun ends first."""
+    waiting, begun = iter(combinations), []
+    while True:
+        begun += islice(waiting, in_flight - len(begun))
+        if not begun:
+            return
+        techniques = begun.pop()
+        yield techniques, planner(techniques)
+
+
+def plan_all(planner: Planner, ranks: int) -> list[str]:
+    """Every combination that fits, by its own plan, without those of which one fits that recomputes less."""
+    ladders = (("", "zero1", "zero2", "zero3") if ranks > 1 else ("",), ("", "flash"), ("", "optim_in_backward"))
+    half = ("zero2:param_dtype=bf16", "zero3:param_dtype=bf16") if ranks > 1 else ()
+    fitting: dict[str, float] = {}
+    for names in product(("", "amp", "bf16", *half), *ladders):
+        for recomputed in ("", "ckpt:mode=selective", "ckpt"):
+            label = "+".join(filter(None, (*names, recomputed))) or "baseline"
+            specs = parse_variants(label)[0]
+            if are_compatible(specs) and (variant := planner(specs)).fits:
+                fitting[variant.name] = variant.flops or 0
+                break
+    return sorted(fitting, key=lambda name: fitting[name])
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 5])
+@pytest.mark.parametrize(("limit", "ranks"), [(10, 2), (38, 2), (55, 4), (66, 1), (84, 1), (1000, 2)])
+def test_the_same_combinations_as_where_every_one_is_planned(limit: float, ranks: int, in_flight: int):
+    planner = Planner(limit)
+    searched, told, _ = found(planner, ranks, in_flight)
+    assert sorted(variant.name for variant in searched.fitting) == sorted(plan_all(Planner(limit), ranks))
+    assert len(planner.asked) == len({*planner.asked}) == searched.planned < searched.combinations
+    assert told[-1][:2] == (searched.combinations, searched.combinations)
+
+
+def test_no_more_is_planned_where_several_are_planned_at_a_time():
+    alone, several = Planner(limit=45), Planner(limit=45)
+    found(alone, 2), found(several, 2, in_flight=3)
+    assert {*alone.asked} == {*several.asked}
+    assert alone.asked != several.asked
 
 
 def test_what_does_not_fit_with_the_most_savings_rules_out_all_below():
-    searched, told = found(Planner(limit=10))
-    # Per precision one: amp and none with flash, optim_in_backward and ckpt; bf16's updates go by the table of clashes.
-    # And six techniques alone.
+    searched, told, _ = found(Planner(limit=10))
+    # Per precision two, without and with recomputation.
     assert searched.fitting == ()
-    assert searched.planned <= 4 + 6
-    assert {name for *_, name in told} <= {"flash+optim_in_backward+ckpt", "amp+flash+optim_in_backward+ckpt",
-                                           "bf16+flash+ckpt", "bf16+optim_in_backward+ckpt"}  # fmt: skip
+    most = {"flash+optim_in_backward", "amp+flash+optim_in_backward", "bf16+flash"}
+    assert {name for *_, name in told} == {*most, *(f"{name}+ckpt" for name in most)}
 
 
-def test_where_everything_fits_nothing_is_recomputed_in_between():
+def test_where_everything_fits_nothing_is_recomputed():
     planner = Planner(limit=1000)
-    searched, told = found(planner)
-    names = [name for *_, name in told]
-    assert not any("selective" in name for name in names)
-    assert {*names} < {*planner.asked}
-    assert searched.planned == len(planner.asked) < searched.combinations
-    assert searched.fitting[0].flops == 100.0
-    assert searched.fitting[-1].flops == 130.0
-    assert told[-1][1] == searched.combinations
+    searched, told, _ = found(planner)
+    assert not any("ckpt" in name for *_, name in told)
+    assert {*planner.asked} == {name for *_, name in told}
+    assert {variant.flops for variant in searched.fitting} == {100.0}
 
 
 def test_the_least_recomputation_is_found():
     # 100 x 0.9 x 0.95 = 85 bytes without recomputation, 68 with selective, 51 with all.
-    searched, _ = found(Planner(limit=70, lacking="amp"))
+    searched, *_ = found(Planner(limit=70, lacking="amp"))
     assert searched.ordered_by == FLOPS
-    first = searched.fitting[0].name
-    assert "ckpt" not in first
-    assert "flash+optim_in_backward+ckpt:mode=selective" in {variant.name for variant in searched.fitting}
+    names = [variant.name for variant in searched.fitting]
+    assert "ckpt" not in names[0]
+    assert "flash+optim_in_backward+ckpt:mode=selective" in names
+    assert "flash+optim_in_backward+ckpt" not in names
 
 
 def test_by_time_where_it_is_known_and_with_what_cannot_act():
-    searched, _ = found(Planner(limit=1000, lacking="flash", seconds=2.0))
+    searched, *_ = found(Planner(limit=1000, lacking="flash", seconds=2.0))
     assert searched.ordered_by == TIME
     assert "amp" in searched.fitting[0].name
     assert searched.left_out == {"flash": "it cannot act"}
@@ -92,21 +148,13 @@ def test_by_time_where_it_is_known_and_with_what_cannot_act():
 
 @pytest.mark.parametrize(("lacking", "lifts"), [("flash", "amp"), ("zero3", "bf16"), ("ckpt", "amp")])
 def test_what_cannot_act_alone_is_combined_with_the_precision_that_lifts_the_reason(lacking: str, lifts: str):
-    planner = Planner(limit=40, lacking=lacking, seconds=2.0, lifts=lifts)
-    searched, _ = found(planner, ranks=2)
+    searched, _, probed = found(Planner(limit=40, lacking=lacking, seconds=2.0, lifts=lifts), ranks=2)
     fitting = [variant.name.split("+") for variant in searched.fitting]
     assert any({lacking, lifts} <= {*names} for names in fitting)
     assert not any(lacking in names and lifts not in names for names in fitting)
     assert searched.left_out == {}
-    alone = [name for name in planner.asked if lacking in name.split("+") and lifts not in name.split("+")]
+    alone = [name for name in probed if lacking in name.split("+") and lifts not in name.split("+")]
     assert all(len(name.split("+")) <= 2 for name in alone)  # none of the combinations that it cannot act in
-
-
-def test_nothing_is_planned_twice_and_all_plans_count():
-    planner = Planner(limit=70, lacking="amp")
-    searched, _ = found(planner)
-    assert len(planner.asked) == len({*planner.asked})
-    assert searched.planned == len(planner.asked) - 1  # amp, which cannot act, is in no combination
 
 
 def test_shards_are_for_several_ranks():
