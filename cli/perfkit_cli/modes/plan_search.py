@@ -35,14 +35,15 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
             "--search needs a memory limit; give one, such as --memory 6GiB or --gpu h100-80g",
             id="usage.missing_option",
         )
-    seconds = _Remaining()
+    remaining = _Remaining()
     with console.status("planning each technique alone") as status:
         return search_combinations(
             partial(_plan_each, request, target),
             partial(_probe_technique, request, target),
             request.world_size or 1,
             lambda done, total, last: status.update(
-                f"{done} of {total} combinations, {seconds.describe_rest(total - done)}: {last.name} {last.verdict}"
+                f"{done} of {total} combinations, {remaining.describe_rest(total - done, time.monotonic())}: "
+                f"{last.name} {last.verdict}"
             ),
         )
 
@@ -88,14 +89,13 @@ class _Remaining:
     def __init__(self) -> None:
         self._plans, self._first_s = 0, 0.0
 
-    def describe_rest(self, left: int) -> str:
-        """Count one more plan; in words, what `left` plans would take."""
-        now = time.monotonic()
-        self._first_s = self._first_s or now
+    def describe_rest(self, left: int, now_s: float) -> str:
+        """Count one more plan, done at `now_s`; in words, what `left` plans would take."""
+        self._first_s = self._first_s or now_s
         self._plans += 1
         if self._plans == 1:
             return "remaining time unknown"
-        return f"at most {format_seconds(left * (now - self._first_s) / (self._plans - 1))} left"
+        return f"at most {format_seconds(left * (now_s - self._first_s) / (self._plans - 1))} left"
 
 
 def format_search(search: PlanSearch) -> Iterator[str]:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from perfkit.core.errors import UsageError
-from perfkit.core.spec import WorkloadSpec, parse_workload
+from perfkit.core.spec import ParamValue, WorkloadSpec, parse_workload
 from perfkit.workloads.models.architectures import expand_architecture
+from perfkit.workloads.workload import make_model
 from perfkit.workloads.workload_table import (
     WORKLOADS,
     describe_workloads,
@@ -116,7 +117,9 @@ def test_a_step_of_its_own_takes_one_batch() -> None:
         ("train.py:build", {"depth": 7}, None),
     ],
 )
-def test_a_short_workload_has_few_blocks_and_is_else_the_same(name: str, params: dict, blocks: int | None) -> None:
+def test_a_short_workload_has_few_blocks_and_is_else_the_same(
+    name: str, params: dict[str, ParamValue], blocks: int | None
+) -> None:
     spec = WorkloadSpec(name=name, params=params)
     short = shorten_workload(spec, "cpu")
     if blocks is None:
@@ -125,7 +128,7 @@ def test_a_short_workload_has_few_blocks_and_is_else_the_same(name: str, params:
     whole = expand_architecture(spec)
     assert short.params == {**whole.params, "num_hidden_layers": blocks}
     with torch.device("meta"):
-        model = load_workload(short).build_model()
+        model = make_model(load_workload(short))
     assert [len(each) for each in model.modules() if isinstance(each, torch.nn.ModuleList)] == [blocks]
 
 

@@ -9,7 +9,7 @@ from math import prod
 import pytest
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, PlanSearch, StepTime
 from perfkit.core.spec import WorkloadSpec, format_variant_label, parse_variants
 from perfkit.measure.schedule import ScheduledRun, Techniques
 from perfkit.plan.search import combinations
@@ -50,7 +50,9 @@ class Planner:
         )
 
 
-def found(planner: Planner, ranks: int = 1, in_flight: int = 1):
+def found(
+    planner: Planner, ranks: int = 1, in_flight: int = 1
+) -> tuple[PlanSearch, list[tuple[int, int, str]], list[str]]:
     told: list[tuple[int, int, str]] = []
     probe = replace_asked(planner)
     searched = search_combinations(
@@ -71,7 +73,8 @@ def plan_several(
     planner: Planner, in_flight: int, combinations: Iterable[Techniques]
 ) -> Iterator[tuple[Techniques, PlannedVariant]]:
     """So many at a time; the last that was begun ends first."""
-    waiting, begun = iter(combinations), []
+    waiting = iter(combinations)
+    begun: list[Techniques] = []
     while True:
         begun += islice(waiting, in_flight - len(begun))
         if not begun:
@@ -97,7 +100,7 @@ def plan_all(planner: Planner, ranks: int) -> list[str]:
 
 @pytest.mark.parametrize("in_flight", [1, 2, 5])
 @pytest.mark.parametrize(("limit", "ranks"), [(10, 2), (38, 2), (55, 4), (66, 1), (84, 1), (1000, 2)])
-def test_the_same_combinations_as_where_every_one_is_planned(limit: float, ranks: int, in_flight: int):
+def test_the_same_combinations_as_where_every_one_is_planned(limit: float, ranks: int, in_flight: int) -> None:
     planner = Planner(limit)
     searched, told, _ = found(planner, ranks, in_flight)
     assert sorted(variant.name for variant in searched.fitting) == sorted(plan_all(Planner(limit), ranks))
@@ -105,14 +108,14 @@ def test_the_same_combinations_as_where_every_one_is_planned(limit: float, ranks
     assert told[-1][:2] == (searched.combinations, searched.combinations)
 
 
-def test_no_more_is_planned_where_several_are_planned_at_a_time():
+def test_no_more_is_planned_where_several_are_planned_at_a_time() -> None:
     alone, several = Planner(limit=45), Planner(limit=45)
     found(alone, 2), found(several, 2, in_flight=3)
     assert {*alone.asked} == {*several.asked}
     assert alone.asked != several.asked
 
 
-def test_what_does_not_fit_with_the_most_savings_rules_out_all_below():
+def test_what_does_not_fit_with_the_most_savings_rules_out_all_below() -> None:
     searched, told, _ = found(Planner(limit=10))
     # Per precision two, without and with recomputation.
     assert searched.fitting == ()
@@ -120,7 +123,7 @@ def test_what_does_not_fit_with_the_most_savings_rules_out_all_below():
     assert {name for *_, name in told} == {*most, *(f"{name}+ckpt" for name in most)}
 
 
-def test_where_everything_fits_nothing_is_recomputed():
+def test_where_everything_fits_nothing_is_recomputed() -> None:
     planner = Planner(limit=1000)
     searched, told, _ = found(planner)
     assert not any("ckpt" in name for *_, name in told)
@@ -128,7 +131,7 @@ def test_where_everything_fits_nothing_is_recomputed():
     assert {variant.flops for variant in searched.fitting} == {100.0}
 
 
-def test_the_least_recomputation_is_found():
+def test_the_least_recomputation_is_found() -> None:
     # 100 x 0.9 x 0.95 = 85 bytes without recomputation, 68 with selective, 51 with all.
     searched, *_ = found(Planner(limit=70, lacking="amp"))
     assert searched.ordered_by == FLOPS
@@ -138,7 +141,7 @@ def test_the_least_recomputation_is_found():
     assert "flash+optim_in_backward+ckpt" not in names
 
 
-def test_by_time_where_it_is_known_and_with_what_cannot_act():
+def test_by_time_where_it_is_known_and_with_what_cannot_act() -> None:
     searched, *_ = found(Planner(limit=1000, lacking="flash", seconds=2.0))
     assert searched.ordered_by == TIME
     assert "amp" in searched.fitting[0].name
@@ -147,7 +150,7 @@ def test_by_time_where_it_is_known_and_with_what_cannot_act():
 
 
 @pytest.mark.parametrize(("lacking", "lifts"), [("flash", "amp"), ("zero3", "bf16"), ("ckpt", "amp")])
-def test_what_cannot_act_alone_is_combined_with_the_precision_that_lifts_the_reason(lacking: str, lifts: str):
+def test_what_cannot_act_alone_is_combined_with_the_precision_that_lifts_the_reason(lacking: str, lifts: str) -> None:
     searched, _, probed = found(Planner(limit=40, lacking=lacking, seconds=2.0, lifts=lifts), ranks=2)
     fitting = [variant.name.split("+") for variant in searched.fitting]
     assert any({lacking, lifts} <= {*names} for names in fitting)
@@ -157,7 +160,7 @@ def test_what_cannot_act_alone_is_combined_with_the_precision_that_lifts_the_rea
     assert all(len(name.split("+")) <= 2 for name in alone)  # none of the combinations that it cannot act in
 
 
-def test_shards_are_for_several_ranks():
+def test_shards_are_for_several_ranks() -> None:
     assert not any("zero" in variant.name for variant in found(Planner(limit=1000))[0].fitting)
     assert any("zero3" in variant.name for variant in found(Planner(limit=1000), ranks=2)[0].fitting)
 
