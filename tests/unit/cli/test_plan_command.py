@@ -17,6 +17,8 @@ from perfkit.workloads.gpt import SIZES
 from perfkit_cli.main import commands
 from tests.fixtures.shared_rehearsals import share_rehearsals
 
+pytestmark = pytest.mark.slow  # real steps
+
 
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:

@@ -12,6 +12,8 @@ from perfkit.techniques.compose import compose_techniques
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts, saved_bytes
 from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
 
+pytestmark = pytest.mark.slow  # real steps
+
 VARIANTS = [
     "amp",
     "amp:dtype=fp16",

@@ -29,6 +29,8 @@ from tests.fixtures.suites import record, spec
 from tests.unit.techniques.facts import StepTrace, measured_facts, reference_facts
 from tests.unit.techniques.tiny import FOUR_BLOCKS, TinyBlock, applied, batches, new_state
 
+pytestmark = pytest.mark.slow  # real steps
+
 STEPS = 3
 Sabotage = Callable[[TrainState, ExitStack], None]
 Outcome = tuple[str, ...]

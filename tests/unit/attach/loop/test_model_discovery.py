@@ -11,6 +11,8 @@ from torch.optim import SGD, Optimizer
 
 from perfkit.attach.loop.model_discovery import drop_contained_roots, find_trained_roots, name_models, unwrap_module
 
+pytestmark = pytest.mark.slow  # real steps
+
 
 class Wrapper(nn.Module):
     """As DDP holds what it wraps."""

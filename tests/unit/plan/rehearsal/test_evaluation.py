@@ -17,7 +17,7 @@ from perfkit.workloads.model_loss import call_loss
 from perfkit.workloads.workload import draw_batches
 from perfkit.workloads.workload_table import load_workload
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]  # real steps, rehearsed
 
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})
 SAMPLES = 12

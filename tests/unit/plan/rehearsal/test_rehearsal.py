@@ -23,7 +23,7 @@ from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.shared_rehearsals import share_rehearsals
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]  # real steps, rehearsed
 WORKLOADS = Path(__file__).parents[4] / "benchmarks" / "plan_workloads.py"
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 64})
 LONG = WorkloadSpec(name="gpt", params={"size": "nano"})  # whose peak is in backward

@@ -6,7 +6,7 @@ from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.plan.rehearsal.saved_state import SavedState
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]  # real steps, rehearsed
 
 TIED = 256 * 256 * 4  # bytes of the head, which is the token embedding
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})
