@@ -13,6 +13,8 @@ from perfkit.check.judge.looks import ALPHA, LookPlan, list_looks, plan_looks
 from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.sequential_tests import adjust_p_values, is_settled, run_sequence
 
+pytestmark = pytest.mark.slow  # thousands of simulated checks
+
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 

@@ -25,6 +25,8 @@ from tests.fixtures.errors import has_id
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import FOUR_BLOCKS, WORKLOAD, applied, batches, new_state, relative_difference, train
 
+pytestmark = pytest.mark.slow  # real steps
+
 WIDTH, TIME, BATCH = 32, 16, 2
 INPUT = 4 * WIDTH * TIME * BATCH  # bytes that a block takes, in fp32
 SCALE = 8  # the number that a block's scores are multiplied by, which autograd keeps

@@ -18,6 +18,8 @@ from tests.unit.techniques.facts import check_claims, measured_facts, reference_
 from tests.unit.techniques.optimizers.test_optim import COMPILED, variant
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, train
 
+pytestmark = pytest.mark.slow  # real steps
+
 TOGETHER = {
     ":".join(filter(None, (name, conflict.when)))
     for name in TECHNIQUES.list_names()
