@@ -1,11 +1,14 @@
 """Collectives and rare statements, of the arguments of events."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, CollectiveRecord, EventStatement
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.event_args import EventArgs
+from perfkit.trace.readers.event_table.piece_columns import Columns
+from perfkit.trace.readers.event_table.tables import TraceTables
 
 # A collective's id is a hash. So many bits of it tell apart those of a kind in a step.
 _ID_BITS = 24
@@ -49,3 +52,12 @@ def make_statement(args: EventArgs) -> EventStatement:
         parse_numbers.parse_list(args.sent_splits),
         parse_numbers.parse_list(args.received_splits),
     )
+
+
+def fill_statements(rows: Columns, args_by_row: Iterable[tuple[int, EventArgs]], tables: TraceTables) -> None:
+    """Fill in the collectives and the rare statements of some rows."""
+    for row, args in args_by_row:
+        if args.collective:
+            rows["collective"][row] = tables.collective[make_collective(args)]
+        if has_statement(args):
+            rows["stated"][row] = tables.stated[make_statement(args)]

@@ -14,7 +14,7 @@ from perfkit.trace.model import NONE, Ints
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.empty_columns import make_rows
 from perfkit.trace.readers.event_table.event_args import EventArgs
-from perfkit.trace.readers.event_table.event_statements import has_statement, make_collective, make_statement
+from perfkit.trace.readers.event_table.event_statements import fill_statements
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.columns import (
@@ -89,10 +89,7 @@ class RenderStageReader:
             "node": np.where(own["node"] > 0, node, NONE),
         }
         columns["geometry"] = self._read_geometries(fields, state)
-        for row, args in stating:
-            columns["collective"][row] = self._tables.collective[make_collective(args)]
-            if has_statement(args):
-                columns["stated"][row] = self._tables.stated[make_statement(args)]
+        fill_statements(columns, stating, self._tables)
         return columns, len(damaged)
 
     def _find_category(self, state: int, stage: int) -> int:

@@ -10,7 +10,7 @@ from perfkit.trace.model import NONE, SYNC_KINDS, Ints
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.empty_columns import make_rows
 from perfkit.trace.readers.event_table.event_args import EventArgs
-from perfkit.trace.readers.event_table.event_statements import has_statement, make_collective, make_statement
+from perfkit.trace.readers.event_table.event_statements import fill_statements
 from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.annotations import NAME, NAME_NUMBER, SIGNED, UNSIGNED, AnnotationTable
@@ -86,11 +86,7 @@ class TrackEventReader:
             "moved_bytes": parse_numbers.mask_implausible_sizes(own["moved_bytes"]),
             "signature": self._read_signatures(state, text),
         }
-        for row, args in collective.items():
-            if args.collective:
-                columns["collective"][row] = self._tables.collective[make_collective(args)]
-            if has_statement(args):
-                columns["stated"][row] = self._tables.stated[make_statement(args)]
+        fill_statements(columns, collective.items(), self._tables)
         return columns, self._build_syncs(columns, own, is_sync), counters, len(damaged)
 
     def _read_names(self, fields: WireFields, state: Ints) -> Ints:
