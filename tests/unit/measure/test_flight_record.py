@@ -23,6 +23,7 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     dist.init_process_group("gloo", store=dist.FileStore(f"{tmp_path}/store", 1), rank=0, world_size=1)
     dist.all_reduce(torch.ones(3, 4))
     dist.broadcast(torch.ones(2, dtype=torch.bfloat16), 0)
+    count_when_ended()
     yield
     dist.destroy_process_group()
 
