@@ -16,6 +16,7 @@ import psutil
 from perfkit.core.sampling import (
     LEAST_ROUNDS,
     compute_half_width,
+    compute_log_interval,
     compute_log_ratio,
     is_narrow,
     predict_round_count,
@@ -152,7 +153,19 @@ class _RoundMeasurement:
             for name, reference in self.references.items()
             if not {name, reference} & self.making.ended
             and (fixed or not is_narrow(self.logs[name], self.request.precision))
+            and not (self.request.race and self._has_lost(name))
         ]
+
+    def _has_lost(self, name: str) -> bool:
+        """True if a variant is certainly slower than its reference or another variant, by intervals apart."""
+        intervals = {
+            other: compute_log_interval(logs, until_narrow=True)
+            for other, logs in self.logs.items()
+            if self.references[other] != other
+        }
+        ours = intervals.pop(name, None)
+        fastest = min((0.0, *(interval[1] for interval in intervals.values() if interval is not None)))
+        return ours is not None and ours[0] > fastest
 
     def _find_end_reason(self, spent_s: float) -> str:
         """The reason to stop; "" if another round follows."""
@@ -160,7 +173,8 @@ class _RoundMeasurement:
         if not any(not {name, reference} & self.making.ended for name, reference in self.references.items()):
             return "nothing left to compare"
         if not self._list_open_comparisons():
-            return f"every interval is within {format_percent(self.request.precision)}"
+            within = f"every interval is within {format_percent(self.request.precision)}"
+            return f"{within}, or shows a slower variant" if self.request.race else within
         if rounds is not None:
             return (
                 "" if done < rounds else "1 round was requested" if rounds == 1 else f"{rounds} rounds were requested"

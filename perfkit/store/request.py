@@ -44,7 +44,8 @@ class BenchRequest(Struct):
     Each variant is run once with its instruments. `rounds` of processes follow that are timed together; None: until the
     interval of every comparison is within `precision` (relative), or for `budget_s` seconds (None: five minutes, or
     three rounds if longer). `turns` is the number of turns of each process of a round; None: as many as fit into its
-    start-up time.
+    start-up time. With `race`, variants that are certainly slower than the baseline or than the fastest are measured no
+    further, however wide their intervals.
 
     `calibrate`: unknown ceilings of the machine are measured first, and exceeded ones again. `counters`: Nsight Compute
     counts the kernels of each variant of one rank, in a run of its own. `slurm`: options of sbatch by name for the job
@@ -75,6 +76,7 @@ class BenchRequest(Struct):
     endpoint: str = ""
     calibrate: bool = True
     counters: bool = False
+    race: bool = False
     slurm: dict[str, str | bool] = {}
 
     @property

@@ -124,6 +124,26 @@ def test_a_comparison_that_is_precise_is_left_out_of_the_next_rounds():
     assert [sorted(event.widths) for event in events if isinstance(event, RoundFinished)][-1] == ["ckpt"]
 
 
+def race(**levels):
+    """Steps whose logs are at the level of a variant, and go up and down by a tenth from repeat to repeat."""
+    return lambda name, repeat: math.exp(levels.get(name, 0.0) + 0.1 * (-1) ** repeat * (name != "baseline"))
+
+
+def test_in_a_race_who_is_certainly_slower_is_measured_no_further():
+    making = FakeMaking(race(amp=-1.0, ckpt=1.0, flash=-0.3), process_s=1.0)
+    measure(making, "amp,ckpt,flash", race=True, budget_s=200.0)
+    last = {name: max(n for n, names in enumerate(making.log) if name in names.split()) for name in ("amp", "ckpt")}
+    assert last["ckpt"] < last["amp"]
+    assert "flash" not in making.log[-1].split()  # faster than the baseline, slower than amp
+    assert making.suite.sampling.rounds == len(making.log)
+
+
+def test_without_a_race_a_slower_variant_is_measured_until_its_interval_is_narrow():
+    making = FakeMaking(race(amp=-1.0, ckpt=1.0), process_s=1.0)
+    measure(making, "amp,ckpt", budget_s=200.0)
+    assert {"amp", "ckpt"} <= set(making.log[-1].split())
+
+
 def test_the_budget_ends_it_and_what_is_left_is_told():
     making = FakeMaking(noisy(amp=1.0))
     events = measure(making, "amp", budget_s=130.0)
