@@ -11,17 +11,16 @@ from perfkit.core.errors import make_unknown_name_error
 from perfkit.core.spec import Schedule, parse_variants
 from perfkit.core.texts.redact import redact_text
 from perfkit.devices.machine.device_choice import find_device
-from perfkit.devices.machine.machine import count_available_cores
 from perfkit.measure.bench import name_default_folder, resolve_request_ceilings
 from perfkit.measure.bench import run_bench as run_suite
 from perfkit.measure.rank.limits import check_limits
 from perfkit.measure.resolve_request import find_requested_ncu, resolve_request
 from perfkit.measure.run_events import Event
-from perfkit.store.request import OPTION_FIELDS, BenchRequest, make_rank_fields
+from perfkit.store.request import OPTION_FIELDS, make_rank_fields
+from perfkit.suites.new_request import make_request
 from perfkit.suites.remeasure import analyze_and_remeasure
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.expand_all import expand_variants
-from perfkit.workloads.workload_table import resolve_workload
 
 
 def bench(
@@ -75,12 +74,9 @@ def bench(
     for variant in variants:
         compose_techniques(variant)
     plan = Schedule() if warmup is None else Schedule(warmup=warmup)
-    request = BenchRequest(
-        workload=resolve_workload(workload, target.kind, batch_size, seq_len),
+    request = msgspec.structs.replace(
+        make_request(workload, target, batch_size, seq_len),
         variants=variants,
-        device=target.kind,
-        device_count=target.visible,
-        cores=count_available_cores(),
         schedule=msgspec.structs.replace(plan, timed=steps or plan.timed),
         turns=steps,
         calibrate=calibrate,

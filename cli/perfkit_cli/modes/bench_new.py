@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 def prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> Callable[[], None]:
     """A function that measures a suite in a new folder; an invalid request is a `UsageError` before."""
     from perfkit.devices.machine.device_choice import find_device
-    from perfkit.devices.machine.machine import count_available_cores
     from perfkit.measure.bench import run_bench
     from perfkit.measure.launch.launcher_table import STARTS_HERE
     from perfkit.measure.output_dir import refuse_occupied
     from perfkit.measure.rank.limits import check_limits, check_sampling
     from perfkit.measure.resolve_request import find_requested_ncu, resolve_request
     from perfkit.measure.schedule import check_launcher
-    from perfkit.store.request import BenchRequest
-    from perfkit.workloads.workload_table import resolve_workload
+    from perfkit.suites.new_request import make_request
     from perfkit_cli.modes.planning import plan_bench, resolve_auto_params
     from perfkit_cli.output.progress import show_progress
 
@@ -48,13 +46,7 @@ def prepare_new_suite(ctx: click.Context, folder: Path, console: "Console") -> C
     check_sampling(options["rounds"], options["precision"], options["budget"])
     target = find_device(options["device"], here=options["launcher"] in STARTS_HERE)
     sizes = options["batch_size"], options["seq_len"], options["accumulate"]
-    request = BenchRequest(
-        workload=resolve_workload(options["workload"], target.kind, *sizes),
-        variants=(),
-        device=target.kind,
-        device_count=target.visible,
-        cores=count_available_cores(),
-    )
+    request = make_request(options["workload"], target, *sizes)
     request = apply_options(request, {name: options[name] for name in TAKEN})
     request = resolve_request(request)
     refuse_energy(request)
