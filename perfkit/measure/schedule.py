@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from perfkit.core.errors import UnavailableError, UnknownParameterError, UsageError
-from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec
 from perfkit.core.texts.error_text import cap_line
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.machine.shared_gpu import is_sharing_allowed
@@ -137,10 +137,7 @@ def _find_missing_gpus(request: BenchRequest, ranks: int, *, least: bool = False
 
 
 def _build_run_spec(request: BenchRequest, techniques: Techniques, size: int) -> RunSpec:
-    schedule = request.schedule
-    if request.by_turns:  # the rounds measure time: only the compared losses' steps are needed, steady or not
-        enough = max(1, schedule.parity - schedule.warmup)
-        schedule = msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
+    schedule = shorten_first_run(request.schedule) if request.by_turns else request.schedule
     return RunSpec(
         workload=build_rank_workload(request, techniques, size),
         techniques=techniques,
@@ -157,6 +154,12 @@ def check_launcher(request: BenchRequest) -> None:
     """Raise a `UsageError` if the launcher cannot start the requested ranks."""
     for size in request.sizes or (1,):
         LAUNCHERS.load(request.launcher).check(build_launch_spec(request, size))
+
+
+def shorten_first_run(schedule: Schedule) -> Schedule:
+    """The schedule where rounds measure time: only the compared losses' steps are needed, steady or not."""
+    enough = max(1, schedule.parity - schedule.warmup)
+    return msgspec.structs.replace(schedule, max_warmup=schedule.warmup, timed=min(schedule.timed, enough))
 
 
 def build_launch_spec(request: BenchRequest, size: int) -> LaunchSpec:
