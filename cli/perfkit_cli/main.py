@@ -27,6 +27,7 @@ COMMANDS = {
     "calibrate": "perfkit_cli.calibrate",
     "plan": "perfkit_cli.plan",
     "advise": "perfkit_cli.advise",
+    "tune": "perfkit_cli.tune",
     "techniques": "perfkit_cli.techniques",
     "findings": "perfkit_cli.findings",
     "workloads": "perfkit_cli.workloads",
@@ -47,6 +48,7 @@ Examples:
   perfkit report runs/NAME                  regenerate a report
   perfkit view runs                         browse reports and running jobs
   perfkit advise runs/NAME                  what should I switch on?
+  perfkit tune -w train.py:build            find the best combination, and prove it
   perfkit calibrate                         what are this machine's ceilings?
 """
 

@@ -19,6 +19,7 @@ CHECK_FILE = "check.json"  # and of a comparison
 PROCESS_FILE = "process.json"  # and of a running process
 COMPARISON_FILE = "comparison.json"  # and of compared runs
 PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder its predictions
+TUNE_FILE = "tune.json"  # and of a search for the best variant
 MOST_COMPARED = 8  # runs at once
 SUMMARY_VERSION = 3
 

@@ -1,0 +1,149 @@
+"""`perfkit tune`: searches for the best combination of techniques, and proves its gain by measurement."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+
+from perfkit.core.errors import raise_terminated
+from perfkit.devices.machine.device_choice import DEVICES
+from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
+from perfkit_cli.options.size_options import COUNT, add_size_options
+
+OBJECTIVES = ("time", "memory", "cost")
+ALLOWED_LOSSES = ("lossless", "tolerance", "any")
+
+EXAMPLES = """\b
+Examples:
+  perfkit tune -w gpt:size=nano --budget 10min
+  perfkit tune -w train.py:build --objective memory
+  perfkit tune -w train.py:build --memory 24GiB --allow lossless
+  perfkit tune -w hf:LlamaConfig:num_hidden_layers=2 --technique amp,flash,compile,optim:use=fused
+  perfkit tune -w train.py:build --objective cost --allow any -t 'all,batch:size=16|32|64'
+  perfkit tune --resume runs/tune-gpt               after Ctrl-C: what was measured counts
+  perfkit tune -w gpt --json | jq -r .best
+\b
+Exit codes: 0 a proven gain, or certainly none; 2 invalid request, 3 a gain that was not proven,
+130 interrupted, 143 terminated (results are kept).
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Search for the best techniques, and prove their gain.")
+@click.option(
+    "-w",
+    "--workload",
+    default="gpt",
+    show_default=True,
+    metavar="NAME[:KEY=VALUE]",
+    help="Workload to tune; perfkit workloads lists them.",
+)
+@click.option(
+    "-t",
+    "--technique",
+    default="all",
+    show_default=True,
+    metavar="LIST",
+    help="Techniques to choose from, written as for bench; all: every technique.",
+)
+@click.option(
+    "--objective",
+    default=OBJECTIVES[0],
+    show_default=True,
+    metavar=f"[{'|'.join(OBJECTIVES)}]",
+    callback=require_one_of("objective", OBJECTIVES),
+    help="What to minimize: step time, peak memory, or time per sample.",
+)
+@click.option(
+    "--allow",
+    default=ALLOWED_LOSSES[1],
+    show_default=True,
+    metavar=f"[{'|'.join(ALLOWED_LOSSES)}]",
+    callback=require_one_of("value of --allow", ALLOWED_LOSSES),
+    help="Losses to accept: the baseline's up to summation order, within the technique's tolerance, or any.",
+)
+@click.option("--memory", metavar="SIZE", callback=parse_memory_option, help="Limit of peak memory, such as 24GiB.")
+@click.option(
+    "--budget",
+    default="20min",
+    show_default=True,
+    metavar="TIME",
+    callback=parse_duration_option,
+    help="Time for the whole search.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar=f"[{'|'.join(DEVICES)}]",
+    callback=require_one_of("device", DEVICES),
+    help="Device to train on. auto: the GPU if available, else the CPU.",
+)
+@add_size_options
+@click.option("--threads", metavar="N", type=COUNT, help="CPU threads per rank.  [default: cores / ranks]")
+@click.option(
+    "--timeout",
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Time limit per run; a longer run is stopped and reported as timed out.",
+)
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Report folder.  [default: runs/TIME-tune-WORKLOAD]",
+)
+@click.option(
+    "--resume",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Continue the interrupted search in this folder, with its own options.",
+)
+@click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings, even if unknown.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> None:
+    """Search for the techniques that minimize step time or memory, and prove the gain.
+
+    Candidates are ranked by simulating the recorded step; with a memory limit, plans exclude what does not fit. Each
+    stage measures the best candidates on top of those accepted so far, in interleaved rounds from which losers are
+    dropped. A trial counts only if every technique was active and the losses are as allowed. The best variant
+    is measured again in new processes: that gain is reported.
+    """
+    from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
+
+    silence_kineto()
+
+    import msgspec
+
+    from perfkit.store.summary import TUNE_FILE
+    from perfkit.tune.tune_result import read_tune_result
+    from perfkit_cli.modes.tune_search import prepare_search, run_search
+    from perfkit_cli.output.console import make_console
+    from perfkit_cli.output.error_output import EXIT_UNDECIDED, describe_interrupt
+    from perfkit_cli.output.report_output import write_and_show
+
+    as_json, quiet = options["as_json"], options["quiet"] or options["as_json"]
+    search = prepare_search(ctx)
+    folder, ended = search.folder, 0
+    signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        run_search(search, make_console(stderr=True, quiet=quiet), calibrate=not options["no_calibrate"])
+    except KeyboardInterrupt as error:
+        word, ended = describe_interrupt(error)
+        if not (folder / TUNE_FILE).is_file():
+            click.echo(f"{word}: nothing was measured", err=True)
+            ctx.exit(ended)
+        click.echo(f"{word}: trials so far are in {folder}; continue with --resume {folder}", err=True)
+    from perfkit_reports.subjects.tune.tune_document import build_document
+
+    result = read_tune_result(folder)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2))
+    else:
+        write_and_show(build_document(result), folder, quiet=quiet, verbose=options["verbose"])
+    ctx.exit(ended or (EXIT_UNDECIDED if result.conclusion == "not proven" else 0))

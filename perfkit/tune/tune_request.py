@@ -1,0 +1,28 @@
+"""What a search for the best variant is asked for."""
+
+from typing import NamedTuple
+
+from perfkit.core.spec import TechniqueSpec
+from perfkit.store.request import BenchRequest
+from perfkit.tune.tune_result import AllowedLosses, Objective
+
+# Less is not worth a technique.
+NOTABLE_SHARE = 0.01
+
+Techniques = tuple[TechniqueSpec, ...]
+
+
+class TuneRequest(NamedTuple):
+    """A search: `bench` has the workload and its conditions, without variants.
+
+    `offered` are the variants to choose from, as `technique` names them. `limit_bytes` is the memory that a rank may
+    take, `budget_s` the time of the whole search.
+    """
+
+    bench: BenchRequest
+    technique: str
+    offered: tuple[Techniques, ...]
+    objective: Objective
+    allow: AllowedLosses
+    budget_s: float
+    limit_bytes: float | None = None
