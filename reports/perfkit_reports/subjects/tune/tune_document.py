@@ -17,8 +17,6 @@ from perfkit.tune.tune_result import (
     UntriedVariant,
 )
 from perfkit_reports.cells import format_factor
-from perfkit_reports.charts import search_path
-from perfkit_reports.charts.search_path import ACCEPTED, EXCLUDED, IMPROVES, NO_BETTER, SearchPoint
 from perfkit_reports.document.blocks import Block, Section, Table, Text, Tile
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.document import Document
@@ -26,6 +24,8 @@ from perfkit_reports.document.tables import Column, build_plain_data
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
 from perfkit_reports.subjects.tables import make_table
+from perfkit_reports.subjects.tune import search_path
+from perfkit_reports.subjects.tune.search_path import ACCEPTED, EXCLUDED, IMPROVES, NO_BETTER, SearchPoint
 from perfkit_reports.subjects.tune.tune_headline import build_headline, format_speed_interval, list_lead
 
 _STYLES: dict[TrialOutcome, Style] = {
