@@ -42,12 +42,16 @@ Rule = Callable[[TraceView], Iterable[RuleResult]]
 
 
 def make_rule_target(rules: Iterable[Rule], assumes: str, otherwise: str) -> Target:
-    """A target with the changes of the findings of `rules`; without findings no effect, for the reason `otherwise`."""
+    """A target with the changes of the findings of `rules`; without findings no effect, for the reason `otherwise`.
+
+    Findings whose ops have no known ceiling tell what is addressed, and not what it saves.
+    """
 
     def answer(view: TraceView, _technique: Technique) -> Answer:
-        results = [result for rule in rules for result in rule(view) if result.change]
+        found = [result for rule in rules for result in rule(view)]
+        results = [result for result in found if result.change]
         if not results:
-            return NoEffect(otherwise)
+            return UnknownEffect(f"no known ceiling for {found[0].finding.id}") if found else NoEffect(otherwise)
         reason = "; ".join(result.finding.evidence for result in results)
         return AddressedWork(reason, assumes, join_changes(result.change for result in results))
 

@@ -19,8 +19,8 @@ from perfkit_reports.palette import BLUE, NEUTRAL, SKY, VERMILLION, Style
 # By what became of a trial: the path, other improvements, what is not better, and what does not count.
 ACCEPTED = Style(BLUE, "circle", "solid")
 IMPROVES = Style(SKY, "diamond", "solid")
-NO_BETTER = Style(NEUTRAL, "circle-open", "solid")
-EXCLUDED = Style(VERMILLION, "x", "solid")
+NO_BETTER = Style(NEUTRAL, "square", "solid")
+EXCLUDED = Style(VERMILLION, "triangle-down", "solid")
 
 
 @dataclass(frozen=True)

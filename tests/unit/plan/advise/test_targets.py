@@ -175,3 +175,12 @@ def test_every_variant_of_the_shelf_has_an_answer_with_words(variant: str) -> No
     for technique in compose_techniques(specs):
         found = find_answer(view(mm()), technique)
         assert found.why if isinstance(found, AddressedWork) else found.reason
+
+
+def test_a_finding_without_ceilings_is_no_sign_that_nothing_is_saved() -> None:
+    rows = [
+        row(name=name, seconds=0.2, phase="optimizer", attainable_s=None, calls=60.0)
+        for name in ("aten::sqrt", "aten::addcdiv_")
+    ]
+    step = AdvisedView(msgspec.structs.replace(rank_trace(ops=rows), ceilings=None, optimizers=("AdamW",)))
+    assert isinstance(said("optim:use=fused", step), UnknownEffect)
