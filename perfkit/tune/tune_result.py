@@ -120,7 +120,7 @@ class TuneResult(DisplayMixin, Struct):
 
     `technique` is what was offered. `best` is its name, "" where the baseline is best, and `techniques` are its parts;
     `best_single` is that of the best technique alone. `limit_bytes` is the memory limit, None without one. `budget_s`
-    is what the search was given, `spent_s` what it took.
+    is what the search was given, `spent_s` what it took. `folder` is the search's, as it was named.
     """
 
     subject: ClassVar[str] = "tune"
@@ -128,6 +128,7 @@ class TuneResult(DisplayMixin, Struct):
     created_at: str
     perfkit: str
     command: str
+    folder: str = ""
     workload: str
     device: str
     technique: str

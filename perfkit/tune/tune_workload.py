@@ -90,7 +90,7 @@ class _Search:
         self.best: Techniques = ()
         self.best_name = BASELINE
         self.first_run_s = 0.0
-        self.result = _make_result(request, command)
+        self.result = _make_result(request, folder, command)
         self.begun_s = clock()
         if (folder / TUNE_FILE).is_file():
             self._restore(read_tune_result(folder))
@@ -119,7 +119,7 @@ class _Search:
 
     def _restore(self, earlier: TuneResult) -> None:
         """Continue an interrupted search: its trials count, and the time that they took."""
-        self.result = replace(earlier, command=self.result.command, proof=None)
+        self.result = replace(earlier, command=self.result.command, folder=self.result.folder, proof=None)
         self.begun_s -= earlier.spent_s
         if earlier.best:
             self._set_best(earlier.best)
@@ -201,11 +201,12 @@ class _Search:
         return self.bench.prove_variant(self.folder / PROOF_FOLDER, self.best, alone, left_s)
 
 
-def _make_result(request: TuneRequest, command: str) -> TuneResult:
+def _make_result(request: TuneRequest, folder: Path, command: str) -> TuneResult:
     return TuneResult(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         perfkit=perfkit.__version__,
         command=command,
+        folder=str(folder),
         workload=request.bench.workload.label,
         device=find_device(request.bench.device).name,
         technique=request.technique,

@@ -163,6 +163,15 @@ def advise(perfkit: Any, suite: Path) -> None:
     assert (out / "suite.json").is_file()
 
 
+def tune(perfkit: Any, suite: Path) -> None:
+    """Nothing that is offered promises a gain, so that only the baseline runs."""
+    small = ("-w", "gpt:size=nano", "--batch-size", "1", "--seq-len", "8", "--threads", "1", "--no-calibrate")
+    reported(perfkit, "tuned", "tune", *small, "-t", "ckpt", "--budget", "30s", "--out", "tuned")
+    result = json.loads((perfkit.folder / "tuned/tune.json").read_text())
+    assert (result["best"], result["trials"]) == ("", [])
+    assert [each["variant"] for each in result["untried"]] == ["ckpt"]
+
+
 def join(perfkit: Any, suite: Path) -> None:
     """What the pods of a manifest run, which know each other by other names."""
     pods = ("--launcher", "kubernetes", "--image", "mine", "--volume-claim", f"runs:{perfkit.folder}")
@@ -199,6 +208,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "calibrate": calibrate,
     "plan": plan,
     "advise": advise,
+    "tune": tune,
     **{name: listed(name) for name in ("techniques", "findings", "workloads", "devices")},
 }
 

@@ -25,13 +25,14 @@ EXCLUDED = Style(VERMILLION, "triangle-down", "solid")
 
 @dataclass(frozen=True)
 class SearchPoint:
-    """A trial: peak bytes and seconds per step, its look and what its tooltip says. `named` ones have a label."""
+    """A trial: peak bytes and seconds per step, its look and what its tooltip says. Its name stands on the
+    given `side` of it; "" for none."""
 
     name: str
     bytes: float
     seconds: float
     style: Style
-    named: bool = False
+    side: str = ""
     told: tuple[str, ...] = ()
 
 
@@ -55,8 +56,8 @@ def build_chart(
                 [point.seconds / time_scale],
                 [format_hover(point.name, *point.told)],
                 name=escape_text(point.name),
-                text=[escape_text(point.name, 28) if point.named else ""],
-                textposition="top center",
+                text=[escape_text(point.name, 28) if point.side else ""],
+                textposition=point.side or "top center",
                 cliponaxis=False,
                 marker={"color": point.style.color, "symbol": point.style.symbol, "size": 12},
             )

@@ -116,7 +116,7 @@ def _build_chart(result: TuneResult) -> Iterator[Block]:
     if result.baseline_peak_bytes is None or result.baseline_step_s is None:
         return
     step_s = result.baseline_step_s if result.proof is None else result.proof.baseline_step_s or result.baseline_step_s
-    baseline = SearchPoint(BASELINE, result.baseline_peak_bytes, step_s, NO_BETTER, named=True)
+    baseline = SearchPoint(BASELINE, result.baseline_peak_bytes, step_s, NO_BETTER, "top center")
     points = {trial.variant: point for trial in result.trials if (point := _make_point(trial, step_s)) is not None}
     if not points:
         return
@@ -140,7 +140,12 @@ def _make_point(trial: Trial, step_s: float) -> SearchPoint | None:
         units.format_bytes(trial.peak_bytes),
     )
     return SearchPoint(
-        trial.variant, trial.peak_bytes, trial.ratio * step_s, style, trial.outcome in ("accepted", "improves"), told
+        trial.variant,
+        trial.peak_bytes,
+        trial.ratio * step_s,
+        style,
+        "bottom center" if trial.outcome == "accepted" else "",
+        told,
     )
 
 
@@ -157,12 +162,15 @@ def _build_trials(result: TuneResult) -> Iterator[Block]:
 
 
 def _build_commands(result: TuneResult) -> Iterator[Block]:
-    commands = [NextCommand("See all measurements", f"perfkit view {TRIALS_FOLDER}")]
+    folder = shlex.quote(result.folder) if result.folder else "FOLDER"
+    commands = [NextCommand("See all measurements", f"perfkit report {folder}/{TRIALS_FOLDER}")]
     if result.best:
         workload, best = shlex.quote(result.workload), shlex.quote(result.best)
         commands.insert(0, NextCommand("Measure again", f"perfkit bench -w {workload} -t {best}"))
     if result.conclusion == "not proven":
-        commands.append(NextCommand("Decide", f"perfkit bench --into {PROOF_FOLDER} -t {best} --precision 1%"))
+        commands.insert(
+            0, NextCommand("Decide", f"perfkit bench --into {folder}/{PROOF_FOLDER} -t {best} --precision 1%")
+        )
     yield Table(
         id="next",
         title="What to do",

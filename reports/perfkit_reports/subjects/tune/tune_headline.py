@@ -46,7 +46,7 @@ def list_lead(result: TuneResult) -> Iterator[str]:
         if result.objective == "memory":
             yield f"Step time: {format_factor(proof.ratio)} of the baseline's."
         elif proof.peak_bytes is not None and proof.baseline_peak_bytes:
-            yield f"Peak memory: {_describe_memory(proof.peak_bytes / proof.baseline_peak_bytes)}."
+            yield f"Peak memory: {units.format_signed_percent(proof.peak_bytes / proof.baseline_peak_bytes - 1)}."
         yield f"Losses: {_describe_losses(proof)}."
         if proof.single_ratio is not None:
             interval = format_speed_interval(proof.single_low, proof.single_high)
