@@ -2,7 +2,7 @@
 
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from perfkit.core.errors import raise_terminated
 from perfkit.devices.machine.device_choice import DEVICES
 from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
 from perfkit_cli.options.size_options import COUNT, add_size_options
+
+if TYPE_CHECKING:
+    from perfkit.tune.model.tune_result import TuneResult
 
 OBJECTIVES = ("time", "memory", "cost")
 ALLOWED_LOSSES = ("lossless", "tolerance", "any")
@@ -21,6 +24,7 @@ Examples:
   perfkit tune -w train.py:build --memory 24GiB --allow lossless
   perfkit tune -w hf:LlamaConfig:num_hidden_layers=2 --technique amp,flash,compile,optim:use=fused
   perfkit tune -w train.py:build --objective cost --allow any -t 'all,batch:size=16|32|64'
+  perfkit tune -w train.py:build --apply            write the gain into train.py, if it is proven there
   perfkit tune --resume runs/tune-gpt               after Ctrl-C: what was measured counts
   perfkit tune -w gpt --json | jq -r .best
 \b
@@ -101,6 +105,12 @@ Exit codes: 0 a proven gain, or certainly none; 2 invalid request, 3 a gain that
     type=click.Path(path_type=Path),
     help="Continue the interrupted search in this folder, with its own options.",
 )
+@click.option(
+    "--apply",
+    "apply_patch",
+    is_flag=True,
+    help="Write the patch into the workload's file, if it was measured to be faster with the same losses.",
+)
 @click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings, even if unknown.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
@@ -113,6 +123,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     stage measures the best candidates on top of those accepted so far, in interleaved rounds from which losers are
     dropped. A trial counts only if every technique was active and the losses are as allowed. The best variant
     is measured again in new processes: that gain is reported.
+
+    For a workload of your own, tuned.patch has the changes of its file as far as they can be written safely, and the
+    patched file is measured against the original.
     """
     from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
@@ -121,7 +134,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     import msgspec
 
     from perfkit.store.summary import TUNE_FILE
-    from perfkit.tune.tune_result import read_tune_result
+    from perfkit.tune.model.tune_result import read_tune_result
     from perfkit_cli.modes.tune_search import prepare_search, run_search
     from perfkit_cli.output.console import make_console
     from perfkit_cli.output.error_output import EXIT_UNDECIDED, describe_interrupt
@@ -146,4 +159,17 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2))
     else:
         write_and_show(build_document(result), folder, quiet=quiet, verbose=options["verbose"])
+    if options["apply_patch"] and not ended:
+        _apply(result)
     ctx.exit(ended or (EXIT_UNDECIDED if result.conclusion == "not proven" else 0))
+
+
+def _apply(result: "TuneResult") -> None:
+    """Apply the patch of a search, or say why not."""
+    from perfkit.tune.patch.patch_workload import apply_patch
+
+    if result.patch is None:
+        click.echo("nothing to apply: only a proven gain of a workload in a file of yours has a patch", err=True)
+        return
+    apply_patch(result.patch, result.best, result.device_type)
+    click.echo(f"patched: {result.patch.path} ({', '.join(result.patch.written)})", err=True)

@@ -44,7 +44,7 @@ REPORT_KINDS = (
     ReportKind("check", CHECK_FILE, "perfkit.check.judge.check_reader:read_check", "a check"),
     ReportKind("process", PROCESS_FILE, f"{_PIPELINE}.process_stacks:read_process_analysis", "a running process"),
     ReportKind("comparison", COMPARISON_FILE, f"{_STORED}:read_comparison", "a comparison"),
-    ReportKind("tune", TUNE_FILE, "perfkit.tune.tune_result:read_tune_result", "a search"),
+    ReportKind("tune", TUNE_FILE, "perfkit.tune.model.tune_result:read_tune_result", "a search"),
     # Last: in a suite's folder it is a part of the suite.
     ReportKind("plan", PLAN_FILE, "perfkit.analysis.suite.prediction:read_plan", "a plan"),
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import click
     from rich.console import Console
 
-    from perfkit.tune.tune_request import TuneRequest
+    from perfkit.tune.model.tune_request import TuneRequest
 
 # Options that an interrupted search keeps.
 _OF_A_SEARCH = (
@@ -51,9 +51,9 @@ def prepare_search(ctx: "click.Context") -> PreparedSearch:
 def run_search(search: PreparedSearch, console: "Console", *, calibrate: bool) -> None:
     """Search, with progress. A KeyboardInterrupt keeps what was measured."""
     from perfkit.devices.machine.device_choice import find_device
-    from perfkit.tune.measure_trials import TrialBench
-    from perfkit.tune.tune_result import TRIALS_FOLDER
-    from perfkit.tune.tune_workload import tune_workload
+    from perfkit.tune.model.tune_result import TRIALS_FOLDER
+    from perfkit.tune.search.measure_trials import TrialBench
+    from perfkit.tune.search.tune_workload import tune_workload
     from perfkit_cli.modes.planning import resolve_auto_params
     from perfkit_cli.output.progress import show_progress
 
@@ -78,7 +78,7 @@ def _prepare_new(options: dict[str, Any]) -> PreparedSearch:
     from perfkit.measure.output_dir import refuse_occupied
     from perfkit.measure.rank.limits import check_limits
     from perfkit.suites.new_request import make_request
-    from perfkit.tune.tune_request import TuneRequest
+    from perfkit.tune.model.tune_request import TuneRequest
 
     folder = options["out"] or name_default_folder(f"tune-{options['workload']}")
     refuse_impossible(folder)
@@ -110,8 +110,8 @@ def _prepare_new(options: dict[str, Any]) -> PreparedSearch:
 def _prepare_interrupted(ctx: "click.Context") -> PreparedSearch:
     from perfkit.store.summary import TUNE_FILE
     from perfkit.suites.resume import read_first_request
-    from perfkit.tune.tune_request import TuneRequest
-    from perfkit.tune.tune_result import TRIALS_FOLDER, read_tune_result
+    from perfkit.tune.model.tune_request import TuneRequest
+    from perfkit.tune.model.tune_result import TRIALS_FOLDER, read_tune_result
 
     folder: Path = ctx.params["resume"]
     refuse_given(ctx, _OF_A_SEARCH, "--resume takes its options from the search")

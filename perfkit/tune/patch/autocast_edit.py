@@ -5,19 +5,32 @@ from collections.abc import Sequence
 import libcst as cst
 from libcst import matchers
 
-from perfkit.tune.patch.training_code import TrainingCode, list_assigned, list_called, list_calls, replace_nodes
+from perfkit.tune.patch.training_code import (
+    TrainingCode,
+    list_assigned,
+    list_called,
+    list_calls,
+    list_imported,
+    render,
+    replace_nodes,
+)
 
 
 def edit_autocast(source: str, device: str) -> str:
     """The source with autocast to bf16 around each forward pass; unchanged where none is recognized.
 
-    A forward pass is a run of statements of one block, from the first that calls a module to the last
-    that assigns the loss on which `backward` is called later in the block.
+    A forward pass is a run of statements of one block, from the first that calls a module to the last that assigns the
+    loss on which `backward` is called later in the block; or the `loss` of a `perfkit.Workload`.
     """
     code = TrainingCode(source)
+    if "torch" not in list_imported(code.module):
+        return source
     models = code.list_models()
+    workloads = [call for call in list_calls(code.module) if code.find_name(call.func) == "perfkit.Workload"]
 
     def edit(original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
+        if isinstance(updated, cst.Call) and any(call is original for call in workloads):
+            return updated.with_changes(args=[_wrap_loss(arg, device) for arg in updated.args])
         if not isinstance(original, cst.IndentedBlock) or not isinstance(updated, cst.IndentedBlock):
             return updated
         found = find_forward(original.body, models)
@@ -66,8 +79,21 @@ def _is_update(called: str) -> bool:
     return called.rpartition(".")[2] in ("step", "backward", "zero_grad")
 
 
+def _wrap_loss(arg: cst.Arg, device: str) -> cst.Arg:
+    """The argument `loss=F` as `loss=torch.autocast(...)(F)`; any other, and one under autocast, as it is."""
+    text = render(arg.value)
+    if arg.keyword is None or arg.keyword.value != "loss" or "autocast" in text:
+        return arg
+    autocast = cst.parse_expression(_format_autocast(device))
+    return arg.with_changes(value=cst.Call(func=autocast, args=[cst.Arg(arg.value)]))
+
+
+def _format_autocast(device: str) -> str:
+    return f'torch.autocast("{device}", dtype=torch.bfloat16)'
+
+
 def _wrap(statements: Sequence[cst.BaseStatement], device: str) -> cst.With:
-    wrapped = cst.parse_statement(f'with torch.autocast("{device}", dtype=torch.bfloat16):\n    pass\n')
+    wrapped = cst.parse_statement(f"with {_format_autocast(device)}:\n    pass\n")
     assert isinstance(wrapped, cst.With), "as written above"
     first = statements[0]
     leading = first.leading_lines if isinstance(first, cst.SimpleStatementLine | cst.BaseCompoundStatement) else ()

@@ -1,10 +1,8 @@
 """Techniques that are one statement: on the model, before the optimizer gets its parameters, or on torch."""
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from perfkit.tune.patch.training_code import TrainingCode, insert_before, render
+from perfkit.tune.patch.training_code import TrainingCode, insert_before, list_imported, render
 
 
 def add_model_statement(source: str, template: str) -> str:
@@ -20,7 +18,7 @@ def add_model_statement(source: str, template: str) -> str:
 def add_torch_statement(source: str, line: str) -> str:
     """The source with a line after the imports at its top; unchanged where torch is not imported by this name."""
     module = cst.parse_module(source)
-    if "torch" not in _list_imported(module):
+    if "torch" not in list_imported(module):
         return source
     last = max(place for place, statement in enumerate(module.body) if _is_import(statement))
     statement = cst.parse_statement(line).with_changes(leading_lines=[cst.EmptyLine(indent=False)])
@@ -31,14 +29,3 @@ def _is_import(statement: cst.BaseStatement | cst.SimpleStatementLine) -> bool:
     return isinstance(statement, cst.SimpleStatementLine) and any(
         isinstance(small, cst.Import | cst.ImportFrom) for small in statement.body
     )
-
-
-def _list_imported(module: cst.Module) -> Iterator[str]:
-    """The names of modules that plain imports at the top bind: `torch` of `import torch.nn`."""
-    for statement in module.body:
-        if isinstance(statement, cst.SimpleStatementLine):
-            for small in statement.body:
-                if isinstance(small, cst.Import):
-                    for alias in small.names:
-                        if alias.asname is None:
-                            yield render(alias.name).partition(".")[0]

@@ -117,6 +117,18 @@ def _find_model(call: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
+def list_imported(module: cst.Module) -> list[str]:
+    """The names that plain imports at the top of a module bind: `torch` of `import torch.nn`."""
+    imports = [
+        small
+        for statement in module.body
+        if isinstance(statement, cst.SimpleStatementLine)
+        for small in statement.body
+        if isinstance(small, cst.Import)
+    ]
+    return [render(alias.name).partition(".")[0] for each in imports for alias in each.names if alias.asname is None]
+
+
 def list_calls(node: cst.CSTNode) -> list[cst.Call]:
     """All calls within a node."""
     return [call for call in matchers.findall(node, matchers.Call()) if isinstance(call, cst.Call)]

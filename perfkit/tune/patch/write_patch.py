@@ -2,19 +2,14 @@
 
 import difflib
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from perfkit.core.spec import Struct, TechniqueSpec
+from perfkit.core.spec import TechniqueSpec
+from perfkit.tune.model.tune_result import PatchInstruction
 from perfkit.tune.patch.patch_table import PATCH_RULES, get_instruction
 
 
-class PatchInstruction(Struct):
-    """What to do by hand for a technique."""
-
-    technique: str
-    text: str
-
-
-class SourcePatch(Struct):
+class SourcePatch(NamedTuple):
     """A program's patch: `diff` is unified, "" where nothing could be written; `written` are the techniques in it.
 
     `path` is the program's file, `source` its patched text.

@@ -7,9 +7,12 @@ from typing import NamedTuple
 from perfkit.core import units
 from perfkit.core.spec import BASELINE
 from perfkit.store.summary import SUMMARY_FILE, TUNE_FILE, ReportSummary
-from perfkit.tune.tune_result import (
+from perfkit.tune.model.tune_result import (
+    PATCH_FILE,
     PROOF_FOLDER,
     TRIALS_FOLDER,
+    PatchInstruction,
+    ProgramPatch,
     SwitchedTechnique,
     Trial,
     TrialOutcome,
@@ -57,7 +60,13 @@ def build_document(result: TuneResult) -> Document:
         eyebrow=("Tune", result.workload, result.device, result.created_at[:10]),
         lead=tuple(list_lead(result)),
         tiles=tuple(_build_tiles(result)),
-        summary=(*_build_techniques(result), *_build_chart(result), *_build_trials(result), *_build_commands(result)),
+        summary=(
+            *_build_techniques(result),
+            *_build_chart(result),
+            *_build_trials(result),
+            *_build_patch(result),
+            *_build_commands(result),
+        ),
         sections=(
             Section("untried", "Not tried", tuple(_build_untried(result)), folded=True),
             Section("method", "Method", (Text(id="how", lines=_METHOD, style="list"),), folded=True),
@@ -161,12 +170,36 @@ def _build_trials(result: TuneResult) -> Iterator[Block]:
     )
 
 
+def _build_patch(result: TuneResult) -> Iterator[Block]:
+    """The changes of the workload's file, whether they hold, and what is left to do by hand."""
+    patch = result.patch
+    if patch is None:
+        return
+    yield Text(id="patch", title="Patch", lines=(_describe_patch(patch),), weight=Weight.BRIEF)
+    if patch.diff:
+        yield Text(id="diff", lines=tuple(patch.diff.splitlines()), style="code")
+    yield from make_table("by-hand", "By hand", _HAND_COLUMNS, patch.by_hand, "technique", data="")
+
+
+def _describe_patch(patch: ProgramPatch) -> str:
+    if patch.proof is None:
+        return f"Not measured: {patch.reason}."
+    gain = f"{format_factor(1 / patch.proof.ratio)} ({format_speed_interval(patch.proof.low, patch.proof.high)})"
+    if not patch.holds:
+        return f"Measured {gain}, but not to be applied: {patch.reason}."
+    return f"{PATCH_FILE} makes {patch.path} {gain} as fast, measured in {patch.proof.pairs} pairs of processes."
+
+
 def _build_commands(result: TuneResult) -> Iterator[Block]:
     folder = shlex.quote(result.folder) if result.folder else "FOLDER"
     commands = [NextCommand("See all measurements", f"perfkit report {folder}/{TRIALS_FOLDER}")]
     if result.best:
         workload, best = shlex.quote(result.workload), shlex.quote(result.best)
         commands.insert(0, NextCommand("Measure again", f"perfkit bench -w {workload} -t {best}"))
+    if result.patch is not None and result.patch.holds:
+        commands.insert(
+            0, NextCommand("Apply the patch", f"patch {shlex.quote(result.patch.path)} {folder}/{PATCH_FILE}")
+        )
     if result.conclusion == "not proven":
         commands.insert(
             0, NextCommand("Decide", f"perfkit bench --into {folder}/{PROOF_FOLDER} -t {best} --precision 1%")
@@ -238,6 +271,10 @@ _TRIAL_COLUMNS: tuple[Column[Trial], ...] = (
 _COMMAND_COLUMNS: tuple[Column[NextCommand], ...] = (
     Column("Goal", lambda row: Cell(row.goal), numeric=False, weight=Weight.BRIEF),
     Column("Command", lambda row: Cell(row.command), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
+)
+_HAND_COLUMNS: tuple[Column[PatchInstruction], ...] = (
+    Column("Technique", lambda row: Cell(row.technique), numeric=False),
+    Column("What to do", lambda row: Cell(row.text), numeric=False, wrap=True),
 )
 _UNTRIED_COLUMNS: tuple[Column[UntriedVariant], ...] = (
     Column("Variant", lambda row: Cell(row.variant), numeric=False),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from perfkit.core import units
-from perfkit.tune.tune_result import Objective, Proof, TuneResult
+from perfkit.tune.model.tune_result import Objective, Proof, TuneResult
 from perfkit_reports.cells import format_factor, format_range, format_relative
 
 _QUANTITIES: dict[Objective, str] = {"time": "step time", "memory": "peak memory", "cost": "time per sample"}

@@ -93,6 +93,16 @@ def test_a_backward_pass_is_recognized_however_it_is_called(backward: str) -> No
     assert made.written == ("amp",)
 
 
+def test_the_loss_of_a_workload_is_put_under_autocast() -> None:
+    source = "import torch\nimport perfkit\nw = perfkit.Workload(loss=lambda model, batch: model(batch), name='w')\n"
+    made = patch(source, "amp")
+    assert made.source.splitlines()[2] == (
+        'w = perfkit.Workload(loss=torch.autocast("cpu", dtype=torch.bfloat16)(lambda model, batch: model(batch)), '
+        "name='w')"
+    )
+    assert patch(made.source, "amp").written == ()
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -100,6 +110,7 @@ def test_a_backward_pass_is_recognized_however_it_is_called(backward: str) -> No
         LOOP.replace("output = model(x)", "output = model(x); optimizer.step()"),
         LOOP.replace("loss.backward()", "pass"),
         LOOP.replace("model.train()", "pass").replace("model.parameters()", "parameters"),
+        LOOP.replace("import torch\n", "import torch as t\n"),
         "trainer.train()\n",
         "",
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.tune.tune_result import TuneResult
+from perfkit.tune.model.tune_result import TuneResult
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects.registry import build_document

@@ -20,9 +20,9 @@ from perfkit.store.layout import SUITE_FILE
 from perfkit.store.lock import lock_folder
 from perfkit.store.request import BenchRequest
 from perfkit.suites.resume import measure_remaining, open_to_extend
-from perfkit.tune.judge_trials import compute_gain
-from perfkit.tune.tune_request import Techniques
-from perfkit.tune.tune_result import Proof
+from perfkit.tune.model.tune_request import Techniques
+from perfkit.tune.model.tune_result import Proof
+from perfkit.tune.search.judge_trials import compute_gain
 
 # The proof's interval is to be at most so wide: half of a bench's.
 PROOF_PRECISION = 0.025

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from perfkit.core.spec import TechniqueSpec
 from perfkit.store.request import BenchRequest
-from perfkit.tune.tune_result import AllowedLosses, Objective
+from perfkit.tune.model.tune_result import AllowedLosses, Objective
 
 # Less is not worth a technique.
 NOTABLE_SHARE = 0.01

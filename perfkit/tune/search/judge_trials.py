@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from perfkit.analysis.model.suite import Variant
 from perfkit.core.record import RunStatus, get_value
 from perfkit.core.spec import BASELINE
-from perfkit.tune.rank_candidates import RankedCandidate
-from perfkit.tune.tune_request import NOTABLE_SHARE, TuneRequest
-from perfkit.tune.tune_result import Objective, Trial, TrialOutcome
+from perfkit.tune.model.tune_request import NOTABLE_SHARE, TuneRequest
+from perfkit.tune.model.tune_result import Objective, Trial, TrialOutcome
+from perfkit.tune.search.rank_candidates import RankedCandidate
 
 
 class GainInterval(NamedTuple):

@@ -20,11 +20,8 @@ from perfkit.devices.machine.device_choice import find_device
 from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import TUNE_FILE
 from perfkit.techniques.base.table import TECHNIQUES
-from perfkit.tune.judge_trials import get_objective, judge_stage
-from perfkit.tune.measure_trials import TrialBench, get_step_s, map_by_label
-from perfkit.tune.rank_candidates import RankedCandidate, Ranking, rank_candidates
-from perfkit.tune.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
-from perfkit.tune.tune_result import (
+from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
+from perfkit.tune.model.tune_result import (
     PROOF_FOLDER,
     Objective,
     Proof,
@@ -35,9 +32,13 @@ from perfkit.tune.tune_result import (
     UntriedVariant,
     read_tune_result,
 )
+from perfkit.tune.patch.patch_workload import patch_workload
+from perfkit.tune.search.judge_trials import get_objective, judge_stage
+from perfkit.tune.search.measure_trials import TrialBench, get_step_s, map_by_label
+from perfkit.tune.search.rank_candidates import RankedCandidate, Ranking, rank_candidates
 
-# Of the budget, what is kept for the proof.
-_PROOF_SHARE = 0.2
+# Of the budget, what is kept for the proofs of the variant and of the patch, and of that the variant's.
+_PROOF_SHARE, _VARIANT_SHARE = 0.3, 0.6
 # Of what is left, what the next stage may take, and of that what first runs may take: rounds take the rest.
 _STAGE_SHARE, _FIRST_SHARE = 0.5, 0.5
 # What cannot help in any combination.
@@ -101,7 +102,11 @@ class _Search:
         while not end_reason:
             end_reason = self._run_stage()
         proof = self._prove() if self.best else None
-        self.store(_conclude(self.request, self.best, proof), end_reason, proof)
+        conclusion = _conclude(self.request, self.best, proof)
+        self.store(conclusion, end_reason, proof)
+        if proof is not None and conclusion == "proven" and self.request.objective != "memory":
+            self._patch(proof)
+            self.store(conclusion, end_reason, proof)
 
     def store(self, conclusion: TuneConclusion, end_reason: str, proof: Proof | None = None) -> None:
         """Write the result so far."""
@@ -193,8 +198,23 @@ class _Search:
         noted = {each.variant: each for each in (*self.result.untried, *ranking.untried, *left)}
         self.result = replace(self.result, untried=tuple(each for name, each in noted.items() if name not in tried))
 
+    def _patch(self, proof: Proof) -> None:
+        """Write the best variant into the workload's file, if it is one, and measure the patched program."""
+        patch = patch_workload(
+            self.request.bench,
+            self.best,
+            self.folder,
+            tolerance=proof.tolerance,
+            budget_s=max(self._count_left_s(), 1.0),
+            report=self.report,
+        )
+        self.result = replace(self.result, patch=patch)
+
+    def _count_left_s(self) -> float:
+        return self.request.budget_s - (self.clock() - self.begun_s)
+
     def _prove(self) -> Proof | None:
-        left_s = max(self.request.budget_s - (self.clock() - self.begun_s), 1.0)
+        left_s = max(_VARIANT_SHARE * self._count_left_s(), 1.0)
         best, single = format_variant_label(self.best), self.result.best_single
         self.report(f"proof of {best} in new processes, {format_seconds(left_s)}")
         alone = parse_variants(single)[0] if single else None
@@ -209,6 +229,7 @@ def _make_result(request: TuneRequest, folder: Path, command: str) -> TuneResult
         folder=str(folder),
         workload=request.bench.workload.label,
         device=find_device(request.bench.device).name,
+        device_type=request.bench.device,
         technique=request.technique,
         objective=request.objective,
         allow=request.allow,

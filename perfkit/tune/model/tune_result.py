@@ -13,6 +13,8 @@ from perfkit.store.summary import TUNE_FILE
 TUNE_VERSION = 1
 TRIALS_FOLDER = "trials"  # the suite of all trials, in the folder of `tune.json`
 PROOF_FOLDER = "proof"  # the suite that measures the best variant again
+PATCH_FOLDER = "patch"  # the patched program, and its pairs with the original
+PATCH_FILE = "tuned.patch"
 
 Objective = Literal["time", "memory", "cost"]
 AllowedLosses = Literal["lossless", "tolerance", "any"]
@@ -107,6 +109,41 @@ class Proof(Struct):
     single_high: float | None = None
 
 
+class PatchInstruction(Struct):
+    """What to do by hand for a technique."""
+
+    technique: str
+    text: str
+
+
+class PatchProof(Struct):
+    """The patched program against the original: `ratio` of step times with its 95 % interval over `pairs` of processes,
+    and the largest relative difference of the first losses on the same data, None where none were recorded."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    pairs: int
+    largest_difference: float | None
+
+
+class ProgramPatch(Struct):
+    """The best variant written into the workload's file, as a unified `diff`; "" where nothing could be written.
+
+    `written` are the techniques in it, `by_hand` what is left to do. `holds` is True if the patched program was
+    measured to be faster with losses within `tolerance`; `reason` says why it was not measured, or does not hold.
+    """
+
+    path: str
+    diff: str
+    written: tuple[str, ...]
+    by_hand: tuple[PatchInstruction, ...]
+    holds: bool = False
+    reason: str = ""
+    tolerance: float | None = None
+    proof: PatchProof | None = None
+
+
 class SwitchedTechnique(Struct):
     """A technique of the best variant, with its parameters: what it does, and what it costs."""
 
@@ -131,6 +168,7 @@ class TuneResult(DisplayMixin, Struct):
     folder: str = ""
     workload: str
     device: str
+    device_type: str = "cpu"
     technique: str
     objective: Objective
     allow: AllowedLosses
@@ -146,6 +184,7 @@ class TuneResult(DisplayMixin, Struct):
     trials: tuple[Trial, ...] = ()
     untried: tuple[UntriedVariant, ...] = ()
     proof: Proof | None = None
+    patch: ProgramPatch | None = None
     end_reason: str = ""
     notes: tuple[Note, ...] = ()
 

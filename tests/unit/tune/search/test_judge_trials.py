@@ -10,10 +10,10 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.core.record import Measurement, QuantityOrigin, RunStatus
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
-from perfkit.tune.judge_trials import compute_gain, judge_stage
-from perfkit.tune.rank_candidates import RankedCandidate
-from perfkit.tune.tune_request import TuneRequest
-from perfkit.tune.tune_result import Trial
+from perfkit.tune.model.tune_request import TuneRequest
+from perfkit.tune.model.tune_result import Trial
+from perfkit.tune.search.judge_trials import compute_gain, judge_stage
+from perfkit.tune.search.rank_candidates import RankedCandidate
 from tests.fixtures.sample_analysis import realistic
 from tests.fixtures.suites import changed
 

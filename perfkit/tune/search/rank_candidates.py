@@ -20,8 +20,8 @@ from perfkit.plan.variants.plan import PlanOne, make_planner
 from perfkit.plan.variants.verdict import check_fit
 from perfkit.techniques.base.technique import LOSSLESS, explain_inability
 from perfkit.techniques.compose import are_compatible
-from perfkit.tune.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
-from perfkit.tune.tune_result import AllowedLosses, UntriedVariant
+from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
+from perfkit.tune.model.tune_result import AllowedLosses, UntriedVariant
 
 
 class RankedCandidate(NamedTuple):

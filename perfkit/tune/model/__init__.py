@@ -1,0 +1,1 @@
+"""What a search is asked for, and its result."""

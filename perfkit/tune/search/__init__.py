@@ -1,0 +1,1 @@
+"""The search: ranks candidates, measures them in stages, judges the trials."""
