@@ -73,6 +73,7 @@ _NAMED_THINGS = {
     "formula": "cost formula",
     "function": "function in a program",
     "goal": "goal of advice",
+    "objective": "objective of a search",
     "id": "id of a finding, an error or a note",
     "key": "key of a configuration",
     "kind": "kind of result",

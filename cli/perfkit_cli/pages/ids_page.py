@@ -7,6 +7,7 @@ from perfkit.analysis.model.estimate import CLAIM_OUTCOMES, FITS, PARITY_VERDICT
 from perfkit.check.judge.result import VERDICT_MEANINGS
 from perfkit.core.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAMES
 from perfkit.core.note_kinds import NOTES_BY_SUBJECT
+from perfkit.tune.model.tune_result import TRIAL_OUTCOMES, TUNE_CONCLUSIONS
 
 _INTRO = """\
 # Ids
@@ -39,6 +40,8 @@ _VERDICTS: Mapping[str, tuple[str, Mapping[Any, str]]] = {
     "Step time": ("`difference.verdict` of a variant.", SPEED_VERDICTS),
     "Losses": ("`parity.verdict` of a variant.", PARITY_VERDICTS),
     "Claim": ("`claims[].outcome` of a variant.", CLAIM_OUTCOMES),
+    "Trial": ("`trials[].outcome` in `tune.json`.", TRIAL_OUTCOMES),
+    "Search": ("`conclusion` in `tune.json`.", TUNE_CONCLUSIONS),
     "Memory of a plan": ("`fit` of a variant in `plan.json`.", FITS),
 }
 

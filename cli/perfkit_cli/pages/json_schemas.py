@@ -21,6 +21,7 @@ from perfkit.check.judge.result import Check
 from perfkit.core.record import RankRecord, RunResult
 from perfkit.core.spec import RunSpec
 from perfkit.store.summary import ReportSummary
+from perfkit.tune.model.tune_result import TuneResult
 
 ROOTS: Mapping[str, type[Struct]] = MappingProxyType(
     {
@@ -31,6 +32,7 @@ ROOTS: Mapping[str, type[Struct]] = MappingProxyType(
         "comparison.json": Comparison,
         "plan.json": Plan,
         "process.json": ProcessAnalysis,
+        "tune.json": TuneResult,
         "summary.json": ReportSummary,
         "spec.json": RunSpec,
         "run.json": RunResult,

@@ -28,6 +28,7 @@ from tests.fixtures import (
     sample_memory_analysis,
     sample_plans,
     sample_trace_analysis,
+    sample_tune,
     spied_process,
 )
 from tests.fixtures.gpu_traces import training_file
@@ -74,6 +75,10 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "check.json": (*(lambda _, make=make: make() for make in sample_checks.ALL.values()),),
     "comparison.json": (_compare,),
     "plan.json": (lambda _: sample_plans.realistic(), lambda _: sample_plans.ranks(), lambda _: sample_plans.nothing()),
+    "tune.json": tuple(
+        lambda _, make=make: make()
+        for make in (sample_tune.proven, sample_tune.not_proven, sample_tune.no_gain, sample_tune.interrupted)
+    ),
     "process.json": (lambda _: analyze_process(spied_process.facts(), spied_process.threads()),),
     "summary.json": (_summarize,),
     "spec.json": (lambda _: spec("amp+ckpt", world_size=2),),
