@@ -165,7 +165,7 @@ def plan_request(
     from perfkit.measure.world_sizes import split_by_world_size
     from perfkit.plan.plan_record import build_plan_record
     from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, sort_offers
-    from perfkit.plan.search.combinations import suggest_least_change
+    from perfkit.plan.search.least_change import suggest_least_change
     from perfkit.plan.search.resolve_auto import find_by_plan
     from perfkit.plan.variants.plan import plan_variants
 
