@@ -53,10 +53,11 @@ def measure_saved_state(trained: TrainedModels, parameters: int, trainable: int)
         + state_share * _sum_whole(state)
     )
     tensors = [*model, *buffers, *state]
+    own = [get_local_part(tensor).nbytes for tensor in tensors]
     return SavedState(
-        own=sum(get_local_part(tensor).nbytes for tensor in tensors),
+        own=sum(own),
         whole=int(whole),
-        largest_own=max((get_local_part(tensor).nbytes for tensor in tensors), default=0),
+        largest_own=max(own, default=0),
         largest=max((_get_whole_bytes(tensor) for tensor in tensors), default=0),
     )
 
