@@ -38,7 +38,7 @@ class HuggingFace(Parameters):
         "any other key=value sets an attribute of the config"
     )
     on_gpu: ClassVar = {"batch_size": 8}
-    few_blocks: ClassVar = {"num_hidden_layers": 2}
+    blocks_parameter: ClassVar[str] = "num_hidden_layers"
 
     config: str
     task: Annotated[str, msgspec.Meta(title="|".join((AUTO, *TASKS)))] = AUTO
@@ -64,6 +64,10 @@ class HuggingFace(Parameters):
         values: dict[str, Any] = {**own, "config": argument, "overrides": overrides}
         typed: Self = convert_params(cls, "workload", f"hf:{argument}", values)
         return typed
+
+    def count_blocks(self) -> int | None:
+        blocks = getattr(load_config(self.config, self.overrides), self.blocks_parameter, None)
+        return blocks if isinstance(blocks, int) else None
 
     def build(self) -> Workload:
         config = load_config(self.config, self.overrides)

@@ -17,14 +17,14 @@ class Parameters(Struct):
     """Base of the built-in workloads. Fields are the parameters, with the defaults of a CPU.
 
     `on_gpu` holds the defaults that are different on any other device, where a step that is long enough for a
-    CPU would measure little but kernel launches. `few_blocks` are parameters of a model with few repeated blocks, for
-    what does not depend on their number.
+    CPU would measure little but kernel launches. `blocks_parameter` names the parameter that is the number of repeated
+    blocks; "" where none is.
     """
 
     usage: ClassVar[str]  # how it is written on the command line
     summary: ClassVar[str]
     on_gpu: ClassVar[Mapping[str, ParamValue]] = {}
-    few_blocks: ClassVar[Mapping[str, ParamValue]] = {}
+    blocks_parameter: ClassVar[str] = ""
 
     @classmethod
     def parse(cls, argument: str, params: Mapping[str, ParamValue]) -> Self:
@@ -42,6 +42,10 @@ class Parameters(Struct):
     @classmethod
     def unavailable(cls) -> str | None:
         """The reason why the workload cannot be built on this machine; None if it can."""
+        return None
+
+    def count_blocks(self) -> int | None:
+        """The number of repeated blocks, as `blocks_parameter` counts them; None where it is no parameter."""
         return None
 
     def build(self) -> Workload:

@@ -31,6 +31,8 @@ WORKLOADS: Registry[type[Parameters]] = Registry(
     explain_misfit,
 )
 
+FEW_BLOCKS = 2
+
 
 @dataclass(frozen=True)
 class WorkloadInfo:
@@ -83,18 +85,27 @@ def load_workload(
     return WORKLOADS.ask_object(head, build)
 
 
-def shorten_workload(spec: WorkloadSpec, device: str) -> WorkloadSpec:
-    """The workload with few repeated blocks; as it is where their number is no parameter."""
+def shorten_workload(spec: WorkloadSpec, device: str, blocks: int = FEW_BLOCKS) -> WorkloadSpec:
+    """The workload with so many repeated blocks; as it is where their number is no parameter."""
     short = expand_architecture(spec)
     head, _, _ = short.name.partition(":")
-    if is_user_function(short) or not (few := WORKLOADS.load(head).few_blocks):
+    if is_user_function(short) or not (parameter := WORKLOADS.load(head).blocks_parameter):
         return spec
-    short = WorkloadSpec(name=short.name, params={**short.params, **few})
+    short = WorkloadSpec(name=short.name, params={**short.params, parameter: blocks})
     try:
         load_workload(short, device=device)
     except UsageError:  # the config lists its blocks, or has none
         return spec
     return short
+
+
+def count_blocks(spec: WorkloadSpec, device: str) -> int | None:
+    """The number of repeated blocks that `shorten_workload` changes; None where it changes none."""
+    if shorten_workload(spec, device) == spec:
+        return None
+    whole = expand_architecture(spec)
+    head, _, argument = whole.name.partition(":")
+    return WORKLOADS.load(head).parse(argument, whole.params).count_blocks()
 
 
 def is_user_function(spec: WorkloadSpec) -> bool:

@@ -1,27 +1,26 @@
 """`perfkit plan --search`: finds the combinations of techniques that fit, the fastest first."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from math import inf
 from typing import Any
 
 import msgspec
 import psutil
-from msgspec.structs import replace
 from rich.console import Console
 
-from perfkit.analysis.model.plan import PlannedVariant, PlanSearch
+from perfkit.analysis.model.plan import EXCLUSION_RULES, PlannedVariant, PlanSearch
 from perfkit.analysis.parallel.worker_processes import run_in_processes
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.units import format_bytes, format_seconds, format_significant
 from perfkit.devices.machine.machine import count_available_cores
-from perfkit.measure.schedule import Techniques
-from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
-from perfkit.plan.search.combinations import search_combinations
+from perfkit.plan.search.block_estimates import find_estimated_blocks
+from perfkit.plan.search.plan_task import plan_task
+from perfkit.plan.search.search import search_combinations
+from perfkit.plan.search.search_tasks import PlanDepth, SearchTask, TaskPlan
 from perfkit.plan.target.target import Target
-from perfkit.plan.variants.plan import plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
-from perfkit.workloads.workload_table import shorten_workload
 from perfkit_cli.output.listing import align_columns
 
 _PROCESS_BYTES = 2**31  # plans of an 8B model take 1.3 GiB
@@ -36,51 +35,40 @@ def run_search(request: BenchRequest, target: Target, console: Console) -> PlanS
             id="usage.missing_option",
         )
     remaining = _Remaining()
+    blocks = find_estimated_blocks(request.workload, target.kind)
     with console.status("planning each technique alone") as status:
+
+        def show_progress(left: int, task: SearchTask, planned: PlannedVariant) -> None:
+            step = "estimated" if task.depth is PlanDepth.ESTIMATE else "planned"
+            rest = remaining.describe_rest(left, time.monotonic())
+            status.update(f"{step}: {planned.name} {planned.verdict}; {left} left, {rest}")
+
         return search_combinations(
-            partial(_plan_each, request, target),
-            partial(_probe_technique, request, target),
+            partial(_plan_each, partial(plan_task, request, target, blocks), blocks is not None),
             request.world_size or 1,
-            lambda done, total, last: status.update(
-                f"{done} of {total} combinations, {remaining.describe_rest(total - done, time.monotonic())}: "
-                f"{last.name} {last.verdict}"
-            ),
+            show_progress,
+            estimates=blocks is not None,
         )
 
 
 def _plan_each(
-    request: BenchRequest, target: Target, combinations: Iterable[Techniques]
-) -> Iterator[tuple[Techniques, PlannedVariant]]:
-    """Plan in this process as long as plans are short, then in one process for each core."""
-    plan, waiting = partial(_plan_combination, request, target), iter(combinations)
-    for techniques in waiting:
-        began_s = time.process_time()
-        planned = plan(techniques)
-        taken_s = time.process_time() - began_s
-        yield techniques, planned
-        if taken_s > _LONG_S:
-            break
+    plan: Callable[[SearchTask], TaskPlan], are_long: bool, tasks: Iterable[SearchTask]
+) -> Iterator[tuple[SearchTask, TaskPlan]]:
+    """Plan in one process for each core, or in this process as long as plans are short."""
+    waiting = iter(tasks)
+    if not are_long:
+        for number, task in enumerate(waiting):
+            began_s = time.process_time()
+            planned = plan(task)
+            taken_s = time.process_time() - began_s
+            yield task, planned
+            if taken_s > _LONG_S and number:  # the first imports libraries
+                break
     jobs = max(1, min(count_available_cores(), psutil.virtual_memory().available // _PROCESS_BYTES))
-    for techniques, result in run_in_processes(plan, waiting, jobs):
+    for task, result in run_in_processes(plan, waiting, jobs):
         if isinstance(result, PerfkitError):
             raise result
-        yield techniques, result
-
-
-def _plan_combination(request: BenchRequest, target: Target, techniques: Techniques) -> PlannedVariant:
-    """A plan without the account of the memory and the ops, which a search does not show."""
-    silence_kineto()
-    planned = plan_variant(schedule_run(request, techniques, target), target)
-    return replace(planned, memory=None, ops=())
-
-
-def _probe_technique(request: BenchRequest, target: Target, techniques: Techniques) -> PlannedVariant:
-    """Plan with few of the model's blocks; the whole model confirms that a technique cannot act, and says why."""
-    short = replace(request, workload=shorten_workload(request.workload, target.kind))
-    planned = plan_variant(schedule_run(short, techniques, target), target)
-    if planned.reason and short != request:
-        return _plan_combination(request, target, techniques)
-    return planned
+        yield task, result
 
 
 class _Remaining:
@@ -100,14 +88,27 @@ class _Remaining:
 
 def format_search(search: PlanSearch) -> Iterator[str]:
     """A line for each combination that fits, and the reasons for those left out."""
-    yield f"{search.planned} of {search.combinations} combinations planned; the rest inferred"
+    estimated = f", {search.estimated} estimated from few blocks" if search.estimated else ""
+    yield f"{search.planned} of {search.combinations} combinations planned{estimated}; the rest inferred"
     if not search.fitting:
         yield "none fits"
     else:
-        yield f"{len(search.fitting)} fit, ordered by {search.ordered_by}:"
+        fastest = "fastest " if search.estimated else ""
+        yield f"{len(search.fitting)} {fastest}fit, ordered by {search.ordered_by}:"
         yield from align_columns([("variant", "step", "FLOPs", "needs"), *map(_build_row, search.fitting)])
+    yield from _format_excluded(search)
     for name, reason in search.left_out.items():
         yield f"without {name}: {reason}"
+
+
+def _format_excluded(search: PlanSearch) -> Iterator[str]:
+    """A line for each rule that excludes combinations, with the one that comes closest; --json has all of them."""
+    for rule, meaning in EXCLUSION_RULES.items():
+        excluded = [each for each in search.excluded if each.rule == rule]
+        if not excluded:
+            continue
+        closest = min(excluded, key=lambda each: inf if each.step_s is None else each.step_s)
+        yield f"{len(excluded)} {meaning}, e.g. {closest.name}: {closest.reason}"
 
 
 def to_builtins(search: PlanSearch) -> dict[str, Any]:

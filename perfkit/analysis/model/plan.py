@@ -1,7 +1,7 @@
 """Results of a plan, as stored in the suite's plan file, independent of the planner."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.estimate import Fit
@@ -251,19 +251,48 @@ class LargestSize(Struct):
         return next((each for each in self.sizes if each.size == self.size), self.sizes[-1])
 
 
+ExclusionRule = Literal["refused", "too_large", "may_fit", "saves_less", "recomputes_more", "slower"]
+
+EXCLUSION_RULES: dict[ExclusionRule, str] = {
+    "refused": "cannot act",
+    "too_large": "do not fit",
+    "may_fit": "may fit",
+    "saves_less": "save less than one that does not fit",
+    "recomputes_more": "recompute without need",
+    "slower": "slower",
+}
+
+
+class ExcludedVariant(Struct):
+    """A combination that is none of a search's results, by which rule, and why.
+
+    `by` is the variant that rules it out, "" without one. `step_s` are the seconds of its step, planned, estimated or
+    at least, as `reason` says; None if unknown.
+    """
+
+    name: str
+    rule: ExclusionRule
+    by: str = ""
+    step_s: float | None = None
+    reason: str = ""
+
+
 class PlanSearch(Struct):
     """The result of a search through combinations of techniques: those that fit, the best first.
 
     Of those that differ in recomputation only, `fitting` has the least that fits. `ordered_by` is the order.
-    `combinations` is the number of all combinations; those not planned are ruled out by others: they save less than one
-    that does not fit, or recompute without need. `left_out` are techniques that cannot act here, with the reason.
+    `combinations` is the number of all combinations, of which `planned` are planned whole and `estimated` only
+    estimated from plans with few of the model's blocks; if any is, `fitting` has the fastest only. `excluded` are all
+    others, with the reasons. `left_out` are techniques that cannot act here, with the reason.
     """
 
     fitting: tuple[PlannedVariant, ...]
     ordered_by: str
     combinations: int
     planned: int
+    estimated: int
     left_out: dict[str, str]
+    excluded: tuple[ExcludedVariant, ...] = ()
 
 
 class Plan(DisplayMixin, Struct):
