@@ -17,6 +17,7 @@ from perfkit_reports.render.safe_text import SafeText
 _WIDTH = 80
 _EXPLAINED = 3
 _NO_CHANGE = 0.005  # of the step or the peak: less is shown as none
+_CHANGES_RESULTS = "advice.changes_results"
 _BETTER, _WORSE = "green", "yellow"  # besides signs, which say the same
 
 
@@ -25,7 +26,8 @@ def show_advice(advice: Advice, top: int) -> None:
     screen = make_console()
     screen.width = min(screen.width, _WIDTH)
     shown = advice.options[:top]
-    screen.print(SafeText(_format_headline(advice), style="bold"))
+    screen.print(SafeText(_format_answer(advice), style="bold"))
+    screen.print(SafeText(_describe_step(advice)))
     screen.print(_build_table(shown))
     if len(advice.options) > len(shown):
         screen.print(SafeText(f"{len(advice.options) - len(shown)} more: --top {len(advice.options)}", style="dim"))
@@ -34,15 +36,35 @@ def show_advice(advice: Advice, top: int) -> None:
         if option.reasons not in explained:
             _explain_option(screen, option, option.name)
         explained.add(option.reasons)
+    if advice.fitting is not None:
+        _show_combination(screen, "fits, changes results", advice.fitting)
     if advice.best is not None and "+" in advice.best.name:
-        screen.print(SafeText("best combination", style="bold"))
-        screen.print(_build_table((advice.best,)))
-        _explain_option(screen, advice.best, advice.best.name)
-    for line in (*_list_exclusions(advice), *list_texts(advice.notes)):
+        too_large = advice.best.fits is False
+        _show_combination(screen, "closest, comparable losses" if too_large else "best combination", advice.best)
+    others = [note for note in advice.notes if note.id != _CHANGES_RESULTS]
+    for line in (*_list_exclusions(advice), *list_texts(others)):
         screen.print(SafeText(line, style="dim"))
 
 
-def _format_headline(advice: Advice) -> str:
+def _show_combination(screen: Console, title: str, option: AdviceOption) -> None:
+    screen.print(SafeText(title, style="bold"))
+    screen.print(_build_table((option,)))
+    _explain_option(screen, option, option.name)
+
+
+def _format_answer(advice: Advice) -> str:
+    """What to use: what fits, where there is a limit, or that nothing does and what else would."""
+    changed = next((note.text for note in advice.notes if note.id == _CHANGES_RESULTS), "")
+    if changed:
+        return changed[0].upper() + changed[1:]
+    if advice.best is None:
+        return "No technique improves this step"
+    if advice.best.fits is False:
+        return f"Nothing fits; {advice.best.name} comes closest"
+    return f"Best: {advice.best.name}{', which fits' if advice.best.fits else ''}"
+
+
+def _describe_step(advice: Advice) -> str:
     step = "" if advice.step_s is None else f": a step of {format_seconds(advice.step_s)}"
     peak = "" if advice.peak_bytes is None else f", peak {_format_bytes(advice.peak_bytes)}"
     limit = "" if advice.limit_bytes is None else f" of {format_bytes(advice.limit_bytes)}"

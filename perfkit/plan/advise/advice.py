@@ -83,6 +83,7 @@ class Advice(Struct):
     """The shelf ranked by a goal, best first, and the best combination; `clashes` are what was not joined with it.
 
     `step_s` and `peak_bytes` are of the step as it is. `kind` is what the `subject` is: `run`, `trace` or `workload`.
+    Where `best` does not fit, `fitting` is the best combination that does, with techniques that change results.
     """
 
     schema_version: int = ADVICE_VERSION
@@ -95,6 +96,7 @@ class Advice(Struct):
     peak_bytes: Interval | None
     options: tuple[AdviceOption, ...]
     best: AdviceOption | None
+    fitting: AdviceOption | None = None
     clashes: tuple[ExcludedVariant, ...] = ()
     excluded: tuple[ExcludedVariant, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -118,11 +118,13 @@ def advise(
     ]
     comparable = [each for each in helpful if judge_loss_risk(each.techniques).comparable]
     joined = combine_techniques(helpful if allow == "any" else comparable, estimates.estimate_variant, judge.is_better)
+    of_any: Techniques = ()
     if allow == "comparable" and _judge_fit(estimates.estimate_variant(joined.specs), limit) is False:
         names = [each.name for each in ranked if not judge_loss_risk(each.techniques).comparable]
         if names:
             whole = combine_techniques(helpful, estimates.estimate_variant, judge.is_better)
             notes = (*notes, _note_changed_results(names, whole.specs, estimates, limit, command))
+            of_any = whole.specs if _judge_fit(estimates.estimate_variant(whole.specs), limit) is not False else ()
 
     def option(variant: Candidate) -> AdviceOption:
         return _make_option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
@@ -137,6 +139,7 @@ def advise(
         peak_bytes=before.needed,
         options=tuple(map(option, ranked)),
         best=option(make_candidate(joined.specs)) if joined.specs else None,
+        fitting=option(make_candidate(of_any)) if of_any else None,
         clashes=joined.clashes,
         excluded=left_out,
         notes=notes,

@@ -141,6 +141,11 @@ def test_where_nothing_comparable_fits_a_note_has_what_does_and_the_command(
 ) -> None:
     advice = advised_on_a_card(subject, monkeypatch, names, "comparable", limit_gib)
     assert advice.best is None or (advice.best.fits is False and advice.best.risk.comparable)
+    if fits:
+        assert advice.fitting is not None
+        assert (set(advice.fitting.name.split("+")), advice.fitting.fits) == (combined, True)
+    else:
+        assert advice.fitting is None
     (note,) = advice.notes
     assert note.id == "advice.changes_results"
     assert set(note.figures["combination"].split("+")) == combined
