@@ -21,12 +21,12 @@ from perfkit.trace.model import NONE, SYNC_KINDS, Ints, Trace
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.build_trace import build_trace
 from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS, NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
+from perfkit.trace.readers.event_table.nvtx_ranges import NvtxRange, parse_range
 from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables, ValueTable
 from perfkit.trace.readers.event_table.trace_collector import TraceCollector
 from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.nsys.database import MAGIC, list_columns, open_database, read_numbers, read_texts
-from perfkit.trace.readers.nsys.nvtx_ranges import NvtxRange, parse_range
 from perfkit.trace.trace_text import TraceText
 
 _WHERE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId", "graphNodeId")

@@ -11,7 +11,7 @@ import msgspec
 
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.readers.pftrace.interned import ANNOTATION_NAMES, STRING_VALUES, InternedTables
-from perfkit.trace.readers.pftrace.wire import EIGHT_BYTES, split_message
+from perfkit.trace.readers.protobuf.wire import EIGHT_BYTES, split_message
 
 NAME_NUMBER, UNSIGNED, SIGNED, NAME = 1, 3, 4, 10
 _BOOL, _DOUBLE, _STRING, _POINTER, _JSON, _MEMBERS, _ELEMENTS, _STRING_NUMBER = 2, 5, 6, 7, 9, 11, 12, 17

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfkit.trace.model import Ints
-from perfkit.trace.readers.pftrace.wire import split_message
+from perfkit.trace.readers.protobuf.wire import split_message
 
 # Fields of ClockSnapshot and of its Clock.
 _CLOCKS, _NUMBER, _TIME, _INCREMENTAL, _UNIT = 1, 1, 2, 3, 4

@@ -6,10 +6,10 @@ from perfkit.trace.model import NONE, Ints
 from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.pftrace.columns import map_distinct, place_values
 from perfkit.trace.readers.pftrace.interned import InternedTables
 from perfkit.trace.readers.pftrace.tracks import Tracks
-from perfkit.trace.readers.pftrace.wire import BYTES, EIGHT_BYTES, VARINT, WireBuffer, WireFields, split_messages
+from perfkit.trace.readers.protobuf.columns import map_distinct, place_values
+from perfkit.trace.readers.protobuf.wire import BYTES, EIGHT_BYTES, VARINT, WireBuffer, WireFields, split_messages
 
 # Fields of GpuCounterEvent, of its GpuCounter and of TrackEvent.
 _DESCRIPTOR, _COUNTER, _GPU = 1, 2, 3

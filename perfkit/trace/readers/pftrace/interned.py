@@ -6,7 +6,7 @@ import numpy as np
 
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import Ints
-from perfkit.trace.readers.pftrace.wire import BYTES, VARINT, WireBuffer, WireFields, split_message
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, split_message
 
 # Fields of InternedData. Of those with entries of number and name it keeps the name, of the others the message.
 CATEGORIES, EVENT_NAMES, ANNOTATION_NAMES, STRING_VALUES, GPU_SPECIFICATIONS, COUNTERS = 1, 2, 3, 29, 24, 47

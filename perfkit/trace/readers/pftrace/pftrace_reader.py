@@ -20,14 +20,14 @@ from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.event_table.trace_collector import TraceCollector
 from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.pftrace.clocks import BOOT_CLOCK, Clocks
-from perfkit.trace.readers.pftrace.columns import place_values
 from perfkit.trace.readers.pftrace.counters import read_gpu_counters
 from perfkit.trace.readers.pftrace.interned import InternedTables, SequenceStates
 from perfkit.trace.readers.pftrace.pair_slices import pair_slices
 from perfkit.trace.readers.pftrace.render_stages import RenderStageReader
 from perfkit.trace.readers.pftrace.track_events import TrackEventReader
 from perfkit.trace.readers.pftrace.tracks import Tracks
-from perfkit.trace.readers.pftrace.wire import (
+from perfkit.trace.readers.protobuf.columns import place_values
+from perfkit.trace.readers.protobuf.wire import (
     BYTES,
     VARINT,
     WireBuffer,

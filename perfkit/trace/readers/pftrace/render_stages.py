@@ -17,14 +17,14 @@ from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import fill_statements
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.pftrace.columns import (
+from perfkit.trace.readers.pftrace.interned import ARGUMENT_NAMES, EVENT_NAMES, InternedTables
+from perfkit.trace.readers.protobuf.columns import (
     map_pairs,
     number_texts,
     parse_decimals,
     place_values,
 )
-from perfkit.trace.readers.pftrace.interned import ARGUMENT_NAMES, EVENT_NAMES, InternedTables
-from perfkit.trace.readers.pftrace.wire import BYTES, VARINT, WireBuffer, WireFields, split_message, split_messages
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, split_message, split_messages
 
 # Fields of GpuRenderStageEvent, of its ExtraData and of ComputeKernelLaunch.
 _DURATION, _QUEUE, _STAGE, _EXTRA, _GPU, _QUEUE_NUMBER, _STAGE_NUMBER, _NAME, _NAME_NUMBER, _LAUNCH = (

@@ -14,16 +14,16 @@ from perfkit.trace.readers.event_table.event_statements import fill_statements
 from perfkit.trace.readers.event_table.piece_columns import Columns, EventKind
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.annotations import NAME, NAME_NUMBER, SIGNED, UNSIGNED, AnnotationTable
-from perfkit.trace.readers.pftrace.columns import (
+from perfkit.trace.readers.pftrace.counters import read_counter_tracks
+from perfkit.trace.readers.pftrace.interned import ANNOTATION_NAMES, CATEGORIES, EVENT_NAMES, InternedTables
+from perfkit.trace.readers.pftrace.tracks import Tracks
+from perfkit.trace.readers.protobuf.columns import (
     map_distinct,
     map_pairs,
     number_texts,
     place_values,
 )
-from perfkit.trace.readers.pftrace.counters import read_counter_tracks
-from perfkit.trace.readers.pftrace.interned import ANNOTATION_NAMES, CATEGORIES, EVENT_NAMES, InternedTables
-from perfkit.trace.readers.pftrace.tracks import Tracks
-from perfkit.trace.readers.pftrace.wire import BYTES, VARINT, WireBuffer, WireFields, split_messages
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, split_messages
 
 # Fields of TrackEvent, and the types of events that are rows.
 _CATEGORY_NUMBER, _ANNOTATION, _TYPE, _NAME_NUMBER, _TRACK, _CATEGORY, _NAME = 3, 4, 9, 10, 11, 22, 23

@@ -6,7 +6,7 @@ import msgspec
 
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.pftrace.wire import split_message
+from perfkit.trace.readers.protobuf.wire import split_message
 
 # Fields of TrackDescriptor, of ProcessDescriptor and of ThreadDescriptor.
 _UUID, _NAME, _PROCESS, _THREAD, _PARENT, _STATIC_NAME = 1, 2, 3, 4, 5, 10

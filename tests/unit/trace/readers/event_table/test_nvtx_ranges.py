@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.trace.model import NONE
-from perfkit.trace.readers.nsys.nvtx_ranges import OP, RANGE, parse_range
+from perfkit.trace.readers.event_table.nvtx_ranges import OP, RANGE, parse_range
 
 
 def test_an_op_with_shapes() -> None:

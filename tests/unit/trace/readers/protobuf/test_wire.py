@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.trace.readers.pftrace.wire import BYTES, VARINT, find_packets, make_buffer, split_message, split_messages
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, find_packets, make_buffer, split_message, split_messages
 from tests.fixtures.protobuf import encode, encode_trace, encode_varint
 
 NUMBERS = st.integers(1, 1 << 20)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.readers.pftrace.wire import WireBuffer, WireFields
+from perfkit.trace.readers.protobuf.wire import WireBuffer, WireFields
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 _MOST_DIGITS = 18

@@ -1,0 +1,1 @@
+"""Splits protobuf messages into columns, for the formats that are written in it."""
