@@ -60,7 +60,7 @@ class Clocks:
         """Times of packets, in their order, each on the clock of its number and sequence."""
         converted = np.array(time)
         of_sequence = np.where(number >= _FIRST_OF_SEQUENCE, sequence, _OF_ALL)
-        for key in {*zip(of_sequence.tolist(), number.tolist(), strict=True)}:
+        for key in _list_pairs(of_sequence, number):
             its = np.flatnonzero((of_sequence == key[0]) & (number == key[1]))
             times = time[its]
             if key in self._last:
@@ -68,3 +68,10 @@ class Clocks:
                 self._last[key] = int(times[-1])
             converted[its] = times * self._units_ns.get(key, 1) + self._ahead_ns.get(key, 0)
         return converted
+
+
+def _list_pairs(first: Ints, second: Ints) -> list[tuple[int, int]]:
+    """The distinct pairs; of most parts of a trace there is one."""
+    if len(first) and (first == first[0]).all() and (second == second[0]).all():
+        return [(int(first[0]), int(second[0]))]
+    return sorted({*zip(first.tolist(), second.tolist(), strict=True)})

@@ -43,7 +43,7 @@ _CLOCK_SNAPSHOT, _TIME, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS = 6, 8, 10, 1
 _CLEARED, _COMPRESSED, _GPU_COUNTERS, _RENDER_STAGE, _CLOCK, _DEFAULTS, _TRACK = 41, 50, 52, 53, 58, 59, 60
 _CLEARS = 1  # of the flags
 _DEFAULT_TRACK = (11, 11)  # of the defaults: of track events their track
-_PACKETS_AT_ONCE = 1 << 17
+_PACKETS_AT_ONCE = 1 << 15
 _LARGEST_BATCH = 1 << 28  # bytes that a compressed batch of packets may become
 
 # A category that only torch's profiler writes.
@@ -63,13 +63,13 @@ def is_pftrace(head: bytes) -> bool:
 
 def read_pftrace(text: TraceText) -> Trace:
     """Read a trace in Perfetto's binary format, whole or cut off."""
-    data = b"".join(text.blocks)
+    buffer = make_buffer(*text.blocks)
     reader = _PacketReader(TraceCollector(TraceTables(text.limits.names), text.allocations))
-    at = reader.read_packets(data)
+    at = reader.read_packets(buffer)
     if not reader.found:
         raise RunFormatError(f"{text.source}: a trace of Perfetto without slices of tracks or work of a GPU")
     metadata = TraceMetadata(base_ns=reader.base_ns, properties=reader.describe_device())
-    cut_at = None if at == len(data) else at
+    cut_at = None if at == buffer.size else at
     return build_trace(text, reader.finish(), metadata, reader.notes, cut_at, pair_slices)
 
 
@@ -83,8 +83,8 @@ class _PacketReader:
         self._tracks, self._interned, self._clocks = Tracks(), InternedTables(), Clocks()
         self._states = SequenceStates()
         self._defaults: dict[int, tuple[int, int]] = {}  # clock and track by sequence
-        self._statements: dict[str, str] = {}
-        self._lanes: dict[int, str] = {}
+        self._slices = TrackEventReader(collection.tables, self._interned, self._tracks)
+        self._work = RenderStageReader(collection.tables, self._interned)
         self._first_ns, self._last_ns = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
     @property
@@ -93,12 +93,12 @@ class _PacketReader:
 
     def describe_device(self) -> dict[str, str]:
         """The compute capability of the device (`sm_90`), in the members that torch's JSON has for it."""
-        found = _ARCHITECTURE.fullmatch(self._statements.get("arch", ""))
+        found = _ARCHITECTURE.fullmatch(self._work.statements.get("arch", ""))
         return {} if found is None else {"computeMajor": found[1], "computeMinor": found[2]}
 
-    def read_packets(self, data: bytes) -> int:
+    def read_packets(self, buffer: WireBuffer) -> int:
         """Read packets up to the end or the first that is damaged; returns the position after the last."""
-        buffer, at = make_buffer(data), 0
+        at = 0
         while True:
             starts, ends, behind = find_packets(buffer, at, _PACKETS_AT_ONCE)
             if starts:
@@ -113,7 +113,7 @@ class _PacketReader:
         if _TORCH in tables.cat:
             self._add_profiler_span()
         self._collection.metadata += self._tracks.state_names(tables)
-        for thread, name in self._lanes.items():
+        for thread, name in self._work.lanes.items():
             process = list(tables.thread)[thread][0]
             self._collection.metadata.append((thread, "process_labels", f'"GPU {process}"'.encode()))
             self._collection.metadata.append((thread, "thread_name", f'"{name}"'.encode()))
@@ -163,26 +163,24 @@ class _PacketReader:
         self._read_work(buffer, fields, time, state, track)
 
     def _read_work(self, buffer: WireBuffer, fields: WireFields, time: Ints, state: Ints, track: Ints) -> None:
-        tables = self._collection.tables
-        slices = TrackEventReader(buffer, tables, self._interned, self._tracks)
         events = fields.select(_TRACK_EVENT, BYTES)
-        rows, syncs, counters, damaged = slices.read(
-            events, time[events.owner], state[events.owner], track[events.owner]
+        rows, syncs, counters, damaged = self._slices.read(
+            buffer, events, time[events.owner], state[events.owner], track[events.owner]
         )
-        work = RenderStageReader(buffer, tables, self._interned)
         stages = fields.select(_RENDER_STAGE, BYTES)
-        device_rows, broken = work.read(stages, time[stages.owner], state[stages.owner])
+        device_rows, broken = self._work.read(buffer, stages, time[stages.owner], state[stages.owner])
         self.notes["broken event"] += damaged + broken
         self.found = self.found or bool(len(rows["kind"]) + len(device_rows["kind"]))
-        self._statements |= work.statements
-        self._lanes |= work.lanes
         for columns in (rows, device_rows):
             if len(columns["kind"]):
                 self._first_ns = min(self._first_ns, int(columns["start_ns"].min()))
                 self._last_ns = max(self._last_ns, int((columns["start_ns"] + columns["duration"]).max()))
         self._add(rows, syncs, counters)
         sampled = fields.select(_GPU_COUNTERS, BYTES)
-        self._add(device_rows, counters=read_gpu_counters(buffer, sampled, time[sampled.owner], tables, self._interned))
+        self._add(
+            device_rows,
+            counters=read_gpu_counters(buffer, sampled, time[sampled.owner], self._collection.tables, self._interned),
+        )
 
     def _apply_defaults(
         self, buffer: WireBuffer, defaults: WireFields, sequence: Ints, clock: Ints, track: Ints
@@ -221,7 +219,7 @@ class _PacketReader:
         except zlib.error:
             self.notes["broken event"] += 1
             return
-        self.read_packets(data)
+        self.read_packets(make_buffer(data))
 
     def _list_bytes(self, buffer: WireBuffer, fields: WireFields) -> Iterator[bytes]:
         for start, end in zip(fields.start.tolist(), fields.end.tolist(), strict=True):

@@ -24,7 +24,15 @@ from perfkit.trace.readers.protobuf.columns import (
     parse_decimals,
     place_values,
 )
-from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, split_message, split_messages
+from perfkit.trace.readers.protobuf.wire import (
+    BYTES,
+    VARINT,
+    WireBuffer,
+    WireFields,
+    make_buffer,
+    split_message,
+    split_messages,
+)
 
 # Fields of GpuRenderStageEvent, of its ExtraData and of ComputeKernelLaunch.
 _DURATION, _QUEUE, _STAGE, _EXTRA, _GPU, _QUEUE_NUMBER, _STAGE_NUMBER, _NAME, _NAME_NUMBER, _LAUNCH = (
@@ -53,15 +61,17 @@ _ARGS = msgspec.json.Decoder(EventArgs, strict=False)
 class RenderStageReader:
     """Reads GPU work of one trace into columns, in the order of its packets."""
 
-    def __init__(self, buffer: WireBuffer, tables: TraceTables, interned: InternedTables) -> None:
-        self._buffer, self._tables, self._interned = buffer, tables, interned
+    def __init__(self, tables: TraceTables, interned: InternedTables) -> None:
+        self._tables, self._interned = tables, interned
+        self._buffer = make_buffer()
         self._geometries: dict[tuple[int, bytes], int] = {}
         self.lanes: dict[int, str] = {}  # what names a stream, by the thread that stands for it
         self.statements: dict[str, str] = {}  # of the device and process, the same for all of its work
 
-    def read(self, events: WireFields, time_ns: Ints, state: Ints) -> tuple[Columns, int]:
-        """Rows of messages of GpuRenderStageEvent, and how many are damaged."""
-        fields, damaged = split_messages(self._buffer, events.start, events.end)
+    def read(self, buffer: WireBuffer, events: WireFields, time_ns: Ints, state: Ints) -> tuple[Columns, int]:
+        """Rows of messages of GpuRenderStageEvent in `buffer`, and how many are damaged."""
+        self._buffer = buffer
+        fields, damaged = split_messages(buffer, events.start, events.end)
         count = len(time_ns)
         number = {
             each: np.full(count, NONE, np.int64)

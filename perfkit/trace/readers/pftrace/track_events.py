@@ -23,7 +23,7 @@ from perfkit.trace.readers.protobuf.columns import (
     number_texts,
     place_values,
 )
-from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, split_messages
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, make_buffer, split_messages
 
 # Fields of TrackEvent, and the types of events that are rows.
 _CATEGORY_NUMBER, _ANNOTATION, _TYPE, _NAME_NUMBER, _TRACK, _CATEGORY, _NAME = 3, 4, 9, 10, 11, 22, 23
@@ -46,19 +46,21 @@ _ARGS = msgspec.json.Decoder(EventArgs, strict=False)
 class TrackEventReader:
     """Reads slices of one trace into columns, in the order of their packets."""
 
-    def __init__(self, buffer: WireBuffer, tables: TraceTables, interned: InternedTables, tracks: Tracks) -> None:
-        self._buffer, self._tables, self._interned, self._tracks = buffer, tables, interned, tracks
+    def __init__(self, tables: TraceTables, interned: InternedTables, tracks: Tracks) -> None:
+        self._tables, self._interned, self._tracks = tables, interned, tracks
+        self._buffer = make_buffer()
         self._annotations = AnnotationTable(interned)
         self._signatures: dict[tuple[int, bytes, bytes, bytes, bytes], int] = {}
 
     def read(
-        self, events: WireFields, time_ns: Ints, state: Ints, track: Ints
+        self, buffer: WireBuffer, events: WireFields, time_ns: Ints, state: Ints, track: Ints
     ) -> tuple[Columns, Columns, Columns, int]:
-        """Rows, waits and samples of counters of messages of TrackEvent, and how many messages are damaged.
+        """Rows, waits and samples of counters of messages of TrackEvent in `buffer`, and how many are damaged.
 
         `time_ns`, `state` and `track` have their packets' time, state and default track.
         """
-        fields, damaged = split_messages(self._buffer, events.start, events.end)
+        self._buffer = buffer
+        fields, damaged = split_messages(buffer, events.start, events.end)
         counters = read_counter_tracks(fields, time_ns, track, self._tables, self._tracks)
         kind = np.full(len(time_ns), NONE, np.int64)
         place_values(kind, fields.select(_TYPE, VARINT))
@@ -66,8 +68,9 @@ class TrackEventReader:
         rows = np.flatnonzero(kind != NONE)
         place = np.full(len(time_ns), NONE, np.int64)
         place[rows] = np.arange(len(rows))
-        fields = WireFields(*(column[place[fields.owner] != NONE] for column in fields))
-        fields = fields._replace(owner=place[fields.owner])
+        if len(rows) < len(place):
+            fields = WireFields(*(column[np.flatnonzero(place[fields.owner] != NONE)] for column in fields))
+            fields = fields._replace(owner=place[fields.owner])
         track, state = track[rows], state[rows]
         place_values(track, fields.select(_TRACK, VARINT))
         thread = map_distinct(track, lambda number: self._tables.thread[self._tracks.find_thread(number)])

@@ -1,6 +1,7 @@
 """Columns of values that many packets state."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,11 @@ from perfkit.trace.readers.protobuf.wire import WireBuffer, WireFields
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 _MOST_DIGITS = 18
+# Numbers in so wide a range are looked up in a table, others are sorted.
+_LARGEST_TABLE = 1 << 16
+_BUCKET_BITS = 12
+_BUCKET_SHIFT = np.uint64(64 - _BUCKET_BITS)
+_LOW_BYTES = np.asarray([(1 << 8 * count) - 1 for count in range(9)], np.uint64)  # of a word its first so many
 
 
 def place_values(column: NDArray[Any], fields: WireFields) -> None:
@@ -19,6 +25,18 @@ def place_values(column: NDArray[Any], fields: WireFields) -> None:
 
 
 def map_distinct(values: Ints, function: Callable[[int], int]) -> Ints:
+    """A function of numbers, called once for each distinct one."""
+    if not len(values):
+        return np.zeros(0, np.int64)
+    least, most = int(values.min()), int(values.max())
+    if most - least < _LARGEST_TABLE:
+        table = np.zeros(most - least + 1, np.int64)
+        places = values - least
+        table[places] = 1
+        for place in np.flatnonzero(table).tolist():
+            table[place] = function(place + least)
+        found: Ints = table[places]
+        return found
     distinct, inverse = np.unique(values, return_inverse=True)
     mapped: Ints = np.asarray([function(value) for value in distinct.tolist()], np.int64)[inverse]
     return mapped
@@ -26,32 +44,41 @@ def map_distinct(values: Ints, function: Callable[[int], int]) -> Ints:
 
 def map_pairs(first: Ints, second: Ints, function: Callable[[int, int], int]) -> Ints:
     """A function of two numbers, called once for each distinct pair."""
-    if not len(first):
-        return np.zeros(0, np.int64)
-    pairs = np.stack((first, second))
-    order = np.lexsort(pairs[::-1])
-    ordered = pairs[:, order]
-    begins = np.append(True, (ordered[:, 1:] != ordered[:, :-1]).any(axis=0))
-    group = np.cumsum(begins) - 1
-    mapped = np.asarray([function(a, b) for a, b in ordered[:, begins].T.tolist()], np.int64)
-    result = np.empty(len(first), np.int64)
-    result[order] = mapped[group]
-    return result
+    if len(first) and (first == first[0]).all():
+        return map_distinct(second, partial(function, int(first[0])))
+    mapped = np.zeros(len(first), np.int64)
+    for value in np.unique(first).tolist():
+        its = np.flatnonzero(first == value)
+        mapped[its] = map_distinct(second[its], partial(function, value))
+    return mapped
 
 
 def number_texts(buffer: WireBuffer, texts: WireFields, table: dict[str, int]) -> Ints:
     """Numbers of short texts. Those of one length that begin and end with the same eight bytes count as equal."""
     length = texts.end - texts.start
     first, last = buffer.words[texts.start], buffer.words[np.maximum(texts.end - 8, 0)]
-    bits = np.minimum(length, 8).astype(np.uint64) * np.uint64(8)
-    mask = np.where(bits == 64, ~np.uint64(0), (np.uint64(1) << (bits % np.uint64(64))) - np.uint64(1))
-    first, last = first & mask, np.where(length >= 8, last, np.uint64(0))
+    first = first & _LOW_BYTES[np.minimum(length, 8)]
+    last[length < 8] = 0
     key = first * _MIX[0] ^ last * _MIX[1] ^ length.astype(np.uint64) * _MIX[2]
-    _, index, inverse = np.unique(key, return_index=True, return_inverse=True)
+    index, inverse = _find_distinct(key)
     spans = zip(texts.start[index].tolist(), texts.end[index].tolist(), strict=True)
     known = [buffer.data[start:end].decode("utf-8", "replace") for start, end in spans]
     numbers = np.asarray([table.setdefault(each, len(table)) for each in known], np.int64)
     return numbers[inverse]
+
+
+def _find_distinct(key: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Where each distinct key is, and which of them each is: by a table of buckets, unless two keys share one."""
+    bucket = (key * _MIX[0] >> _BUCKET_SHIFT).view(np.int64)
+    member = np.full(1 << _BUCKET_BITS, NONE, np.int64)
+    member[bucket] = np.arange(len(key))
+    if (key[member[bucket]] == key).all():
+        filled = np.flatnonzero(member != NONE)
+        number = np.zeros(len(member), np.int64)
+        number[filled] = np.arange(len(filled))
+        return member[filled], number[bucket]
+    _, index, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return index, inverse
 
 
 def parse_decimals(buffer: WireBuffer, starts: Ints, ends: Ints) -> Ints:

@@ -60,12 +60,12 @@ def make_tag(number: int, wire: int) -> int:
     return number << 3 | wire
 
 
-def make_buffer(data: bytes) -> WireBuffer:
-    """A buffer of the bytes of messages."""
-    padded = data + _PADDING
+def make_buffer(*blocks: bytes) -> WireBuffer:
+    """A buffer of the bytes of messages, given as blocks."""
+    padded = b"".join((*blocks, _PADDING))
     octets = np.frombuffer(padded, np.uint8)
     words = np.ndarray((len(padded) - 7,), np.dtype("<u8"), padded, strides=(1,))
-    return WireBuffer(padded, octets, words, len(data))
+    return WireBuffer(padded, octets, words, len(padded) - len(_PADDING))
 
 
 def find_packets(buffer: WireBuffer, at: int, most: int) -> tuple[list[int], list[int], int]:
@@ -115,17 +115,16 @@ def split_messages(buffer: WireBuffer, starts: Ints, ends: Ints) -> tuple[WireFi
             words, eight = buffer.words[behind[fixed]].view(np.int64), wire[fixed] == EIGHT_BYTES
             value[fixed] = np.where(eight, words, words & 0xFFFFFFFF)
             start[fixed] = behind[fixed] + np.where(eight, 8, 4)
-        length = np.where(wire == BYTES, value, 0)
-        finish = start + length
-        good = (tag >= 8) & (length >= 0) & (finish <= end) & (finish >= start) & _KNOWN_WIRES[wire]
+        finish = start + value * (wire == BYTES)
+        good = (finish <= end) & (finish >= start) & (tag >= 8) & _KNOWN_WIRES[wire]
         row = (owner, tag, value, start, finish)
         if not good.all():
             damaged.append(owner[~good])
             row = tuple(column[good] for column in row)
-            owner, end = owner[good], end[good]
+            owner, finish, end = row[0], row[-1], end[good]
         parts.append(row)
-        going = np.flatnonzero(row[-1] < end)
-        owner, at, end = owner[going], row[-1][going], end[going]
+        going = np.flatnonzero(finish < end)
+        owner, at, end = owner[going], finish[going], end[going]
     few, bad = _split_few(buffer.data, owner.tolist(), at.tolist(), end.tolist())
     parts.append(few)
     fields = WireFields(*(np.concatenate(column) for column in zip(*parts, strict=True)))
