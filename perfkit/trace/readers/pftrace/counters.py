@@ -1,45 +1,63 @@
 """Samples of counters: of GPUs (`GpuCounterEvent`) and of counter tracks."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.pftrace.interned import InternedTables
+from perfkit.trace.readers.pftrace.interned import INTERNED, CounterNames
 from perfkit.trace.readers.pftrace.tracks import Tracks
-from perfkit.trace.readers.protobuf.columns import map_distinct, place_values
+from perfkit.trace.readers.protobuf.columns import map_distinct, map_pairs, place_values
 from perfkit.trace.readers.protobuf.wire import BYTES, EIGHT_BYTES, VARINT, WireBuffer, WireFields, split_messages
 
 # Fields of GpuCounterEvent, of its GpuCounter and of TrackEvent.
-_DESCRIPTOR, _COUNTER, _GPU = 1, 2, 3
+_DESCRIPTOR, _COUNTER, _GPU, _DESCRIPTOR_NUMBER = 1, 2, 3, 4
+_OF_SEQUENCE = "of a sequence"
 _NUMBER, _WHOLE, _DOUBLE = 1, 2, 3
 _TYPE, _TRACK, _TRACK_WHOLE, _TRACK_DOUBLE = 9, 11, 30, 44
 _COUNTER_TYPE = 4
 
 
+class CounterPackets(NamedTuple):
+    """Messages of GpuCounterEvent, and the time, sequence and state of the packet of each."""
+
+    events: WireFields
+    time_ns: Ints
+    sequence: Ints
+    state: Ints
+
+
 def read_gpu_counters(
-    buffer: WireBuffer, events: WireFields, time_ns: Ints, tables: TraceTables, interned: InternedTables
+    buffer: WireBuffer, packets: CounterPackets, tables: TraceTables, counters: CounterNames
 ) -> Columns:
-    """Samples of messages of GpuCounterEvent, whose packets have these times."""
-    fields, _ = split_messages(buffer, events.start, events.end)
-    for start, end in zip(*(column.tolist() for column in fields.select(_DESCRIPTOR, BYTES)[-2:]), strict=True):
-        interned.add_counters(buffer.data[start:end])
-    gpu = np.zeros(len(time_ns), np.int64)
+    """Samples of GPU counters."""
+    fields, _ = split_messages(buffer, packets.events.start, packets.events.end)
+    own = fields.select(_DESCRIPTOR, BYTES)
+    for owner, start, end in zip(own.owner.tolist(), own.start.tolist(), own.end.tolist(), strict=True):
+        counters.add((_OF_SEQUENCE, int(packets.sequence[owner]), 0), buffer.data[start:end])
+    gpu = np.zeros(len(packets.time_ns), np.int64)
     place_values(gpu, fields.select(_GPU, VARINT))
+    descriptor = map_distinct(packets.sequence, lambda each: counters.find_descriptor((_OF_SEQUENCE, each, 0)))
+    numbered = fields.select(_DESCRIPTOR_NUMBER, VARINT)
+    descriptor[numbered.owner] = map_pairs(
+        packets.state[numbered.owner], numbered.value, lambda *key: counters.find_descriptor((INTERNED, *key))
+    )
     samples = fields.select(_COUNTER, BYTES)
     if not len(samples.owner):
         return NO_COUNTERS
     parts, _ = split_messages(buffer, samples.start, samples.end)
     number = np.full(len(samples.owner), NONE, np.int64)
     place_values(number, parts.select(_NUMBER, VARINT))
-    names = map_distinct(number, lambda each: tables.name[interned.counters.get(each, f"counter {each}")])
+    names = map_pairs(descriptor[samples.owner], number, lambda *key: tables.name[counters.find_name(*key)])
     return {
         "name": names.astype(np.int32),
         "thread": map_distinct(gpu[samples.owner], lambda each: tables.thread[f"GPU {each} Counters", ""]).astype(
             np.int32
         ),
-        "time_ns": time_ns[samples.owner],
+        "time_ns": packets.time_ns[samples.owner],
         "value": _read_values(parts, len(samples.owner), _WHOLE, _DOUBLE),
     }
 

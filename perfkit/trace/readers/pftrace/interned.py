@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfkit.core.sanitize import escape_control_chars
-from perfkit.trace.model import Ints
+from perfkit.trace.model import NONE, Ints
 from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, split_message
 
 # Fields of InternedData. Of those with entries of number and name it keeps the name, of the others the message.
@@ -14,6 +14,31 @@ ARGUMENT_NAMES = 1001  # of a kernel's launch
 _NAMED = (CATEGORIES, EVENT_NAMES, ANNOTATION_NAMES, STRING_VALUES, ARGUMENT_NAMES)
 _ENTRY_NUMBER, _ENTRY_NAME = 1, 2
 _DESCRIPTOR, _SPECIFICATION = 2, 1
+INTERNED = "interned"  # of a descriptor of counters
+
+
+@dataclass
+class CounterNames:
+    """Names of GPU counters, whose numbers hold within a descriptor: an interned one, or those of a sequence."""
+
+    _numbers: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    _names: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def add(self, key: tuple[str, int, int], descriptor: int | bytes) -> None:
+        """Take the names of a GpuCounterDescriptor."""
+        its = self._numbers.setdefault(key, len(self._numbers))
+        for part, _, value in _split(descriptor) if isinstance(descriptor, bytes) else []:
+            if part == _SPECIFICATION and isinstance(value, bytes):
+                number, name = _read_entry(value)
+                self._names[its, number] = name
+
+    def find_descriptor(self, key: tuple[str, int, int]) -> int:
+        """The number of a descriptor, NONE of one that the trace lacks."""
+        return self._numbers.get(key, NONE)
+
+    def find_name(self, descriptor: int, number: int) -> str:
+        """A counter's name, its number where nothing names it."""
+        return self._names.get((descriptor, number), f"counter {number}")
 
 
 @dataclass
@@ -22,7 +47,7 @@ class InternedTables:
 
     names: dict[int, dict[tuple[int, int], str]] = field(default_factory=lambda: {kind: {} for kind in _NAMED})
     specifications: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)  # name and category
-    counters: dict[int, str] = field(default_factory=dict)  # names of GPU counters, which torch numbers once a trace
+    counters: CounterNames = field(default_factory=CounterNames)
 
     def add(self, buffer: WireBuffer, fields: WireFields, states: Ints) -> None:
         """Take the entries of messages of InternedData; `states` has the state that each message belongs to."""
@@ -37,14 +62,9 @@ class InternedTables:
                 category = next((value for key, wire, value in _split(raw) if key == 4 and wire == VARINT), 0)
                 self.specifications[state, number] = (name, int(category))
             elif kind == COUNTERS:
-                self.add_counters(next((value for key, _, value in _split(raw) if key == _DESCRIPTOR), b""))
-
-    def add_counters(self, descriptor: int | bytes) -> None:
-        """Take the names of a GpuCounterDescriptor."""
-        for key, _, value in _split(descriptor) if isinstance(descriptor, bytes) else []:
-            if key == _SPECIFICATION and isinstance(value, bytes):
-                number, name = _read_entry(value)
-                self.counters[number] = name
+                number, _ = _read_entry(raw)
+                descriptor = next((value for key, _, value in _split(raw) if key == _DESCRIPTOR), b"")
+                self.counters.add((INTERNED, state, number), descriptor)
 
 
 class SequenceStates:

@@ -8,6 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.event_table.trace_collector import TraceCollector
 from perfkit.trace.readers.event_table.trace_metadata import TraceMetadata
 from perfkit.trace.readers.pftrace.clocks import BOOT_CLOCK, Clocks
-from perfkit.trace.readers.pftrace.counters import read_gpu_counters
+from perfkit.trace.readers.pftrace.counters import CounterPackets, read_gpu_counters
 from perfkit.trace.readers.pftrace.interned import InternedTables, SequenceStates
 from perfkit.trace.readers.pftrace.pair_slices import pair_slices
 from perfkit.trace.readers.pftrace.render_stages import RenderStageReader
@@ -71,6 +72,15 @@ def read_pftrace(text: TraceText) -> Trace:
     metadata = TraceMetadata(base_ns=reader.base_ns, properties=reader.describe_device())
     cut_at = None if at == buffer.size else at
     return build_trace(text, reader.finish(), metadata, reader.notes, cut_at, pair_slices)
+
+
+class _PacketColumns(NamedTuple):
+    """Of each packet its time, sequence, the state of that, and its default track."""
+
+    time_ns: Ints
+    sequence: Ints
+    state: Ints
+    track: Ints
 
 
 class _PacketReader:
@@ -160,9 +170,10 @@ class _PacketReader:
         self._interned.add(buffer, entries, state[interned.owner])
         timed = np.flatnonzero(time != NONE)
         time[timed] = self._clocks.convert(time[timed], clock[timed], sequence[timed]) - self.base_ns
-        self._read_work(buffer, fields, time, state, track)
+        self._read_work(buffer, fields, _PacketColumns(time, sequence, state, track))
 
-    def _read_work(self, buffer: WireBuffer, fields: WireFields, time: Ints, state: Ints, track: Ints) -> None:
+    def _read_work(self, buffer: WireBuffer, fields: WireFields, context: _PacketColumns) -> None:
+        time, sequence, state, track = context
         events = fields.select(_TRACK_EVENT, BYTES)
         rows, syncs, counters, damaged = self._slices.read(
             buffer, events, time[events.owner], state[events.owner], track[events.owner]
@@ -177,9 +188,10 @@ class _PacketReader:
                 self._last_ns = max(self._last_ns, int((columns["start_ns"] + columns["duration"]).max()))
         self._add(rows, syncs, counters)
         sampled = fields.select(_GPU_COUNTERS, BYTES)
+        packets = CounterPackets(sampled, *(column[sampled.owner] for column in (time, sequence, state)))
         self._add(
             device_rows,
-            counters=read_gpu_counters(buffer, sampled, time[sampled.owner], self._collection.tables, self._interned),
+            counters=read_gpu_counters(buffer, packets, self._collection.tables, self._interned.counters),
         )
 
     def _apply_defaults(

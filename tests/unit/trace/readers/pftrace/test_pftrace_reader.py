@@ -148,6 +148,35 @@ def test_counter_tracks_and_gpu_counters(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_counters_of_equal_numbers_of_two_sequences_and_descriptors(tmp_path: Path) -> None:
+    """A number holds within its descriptor: those of a sequence's own packets, or one that is interned."""
+
+    def describe(name: str) -> Value:
+        return [(1, [(1, 7), (2, name)])]
+
+    interned: Value = [(47, [(1, 1), (2, describe("L2"))]), (47, [(1, 2), (2, describe("NVLink"))])]
+    sample: tuple[int, Value] = (2, [(1, 7), (2, 4)])
+    data = encode_trace(
+        [
+            [(8, 10), (10, 1), (52, [(1, describe("DRAM read")), sample])],
+            [(8, 20), (10, 2), (52, [(1, describe("SM active")), sample])],
+            [(10, 3), (13, 1), (12, interned)],
+            [(8, 30), (10, 3), (52, [(4, 2), sample])],
+            [(8, 40), (10, 1), (52, [sample])],
+            [(8, 50), (10, 3), (52, [(4, 1), sample])],
+            [(8, 60), (10, 3), (52, [(4, 3), sample])],
+            [(60, [(1, 6), (4, [(1, 1), (2, 2)])])],
+            slice_packet(1, 1, (11, 6), (23, "a")),
+            slice_packet(5, 2, (11, 6)),
+        ]
+    )
+    (tmp_path / "counters.pftrace").write_bytes(data)
+    samples = read_trace(tmp_path / "counters.pftrace").counters
+    assert [samples.names[counter] for counter in samples.counter.tolist()] == [
+        "DRAM read", "SM active", "NVLink", "DRAM read", "L2", "counter 7",
+    ]  # fmt: skip
+
+
 def test_gpu_work_of_another_writer_is_work_where_it_computes(tmp_path: Path) -> None:
     specifications: Value = [(24, [(1, 1), (2, "Compute"), (4, 2)]), (24, [(1, 2), (2, "Fragment"), (4, 1)])]
     stage = [(11, 3), (13, 9), (2, 50)]
