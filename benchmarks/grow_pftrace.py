@@ -10,7 +10,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, find_packets, make_buffer, split_message
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, find_messages, make_buffer, split_message
 
 _TIME, _TRACK_EVENT, _GPU_COUNTERS, _RENDER_STAGE = 8, 11, 52, 53
 _AGAIN = (_TRACK_EVENT, _GPU_COUNTERS, _RENDER_STAGE)
@@ -38,7 +38,7 @@ def encode_field(number: int, value: int | bytes) -> bytes:
 
 def grow(data: bytes, size: int) -> Iterator[bytes]:
     """Pieces of a trace until they amount to `size` bytes."""
-    starts, ends, _ = find_packets(make_buffer(data), 0, len(data))
+    starts, ends, _, _ = find_messages(make_buffer(data), 1, 0, len(data))
     packets = [split_message(data[start:end]) for start, end in zip(starts, ends, strict=True)]
     again: list[list[Callable[[int, int], bytes]]] = []
     ids, times = [0], []

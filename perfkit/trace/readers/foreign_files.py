@@ -61,11 +61,6 @@ _KINDS = (
         (".ncu-rep",),
         "a report of Nsight Compute: export it (ncu --import FILE --csv --page raw) and pass it with --counters",
     ),
-    ForeignKind(
-        None,
-        (".xplane.pb",),
-        "an XPlane of JAX's profiler: analyze the .trace.json.gz in the same folder",
-    ),
 )
 _TEXT = re.compile(rb"\s*[\[{]")
 

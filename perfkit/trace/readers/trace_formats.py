@@ -7,6 +7,7 @@ from perfkit.trace.model import Trace
 from perfkit.trace.readers.kineto.kineto_reader import read_kineto
 from perfkit.trace.readers.nsys.nsys_reader import is_nsys_export, read_nsys
 from perfkit.trace.readers.pftrace.pftrace_reader import is_pftrace, read_pftrace
+from perfkit.trace.readers.xplane.xplane_reader import is_xplane, read_xplane
 from perfkit.trace.trace_text import TraceText
 
 
@@ -22,7 +23,11 @@ class TraceFormat(NamedTuple):
     suffixes: tuple[str, ...]
 
 
+XPLANE = ".xplane.pb"
+
+# A plane of an XSpace is a packet of Perfetto's by its first bytes, too, but its name tells.
 FORMATS: tuple[TraceFormat, ...] = (
+    TraceFormat(is_xplane, read_xplane, (XPLANE,)),
     TraceFormat(is_pftrace, read_pftrace, (".pftrace", ".perfetto-trace", ".perfetto")),
     TraceFormat(is_nsys_export, read_nsys, (".sqlite",)),
 )

@@ -3,9 +3,9 @@
 import glob
 import re
 import sys
-from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath, PurePosixPath
+from typing import BinaryIO, TypeVar, cast
 
 import zstandard
 from isal import igzip_lib
@@ -15,16 +15,19 @@ from perfkit.core.text_blocks import GzipError
 from perfkit.core.urls import is_url, open_file_system, translate_read_errors
 from perfkit.store.layout import RECORD_FILE, SPEC_FILE, SUITE_FILE, TRACE_FILE
 from perfkit.trace.readers.capture_files import drop_captures, is_capture_file, list_capture_folders
-from perfkit.trace.readers.trace_formats import FORMATS
+from perfkit.trace.readers.trace_formats import FORMATS, XPLANE
 
 _JSON = (".json", ".json.gz", ".json.zst")
 _BINARY = tuple(suffix for each in FORMATS for suffix in each.suffixes)
+_CONVERTED, _PERFETTO_COPY = ".trace.json", "perfetto_trace.json.gz"  # of an `.xplane.pb`
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
 _SNIFF_BYTES = 1 << 18
 _TRACE = re.compile(rb'"traceEvents"|"ph"\s*:\s*"\w"')
 _MAGIC = re.compile(r"[*?\[]")
 
 STANDARD_INPUT = "-"
+
+P = TypeVar("P", bound=PurePath)
 
 Named = str | Path | Iterable[str | Path]  # one file, folder, pattern or URL, or several
 
@@ -108,7 +111,19 @@ def _expand_local(pattern: str) -> list[str]:
             raise UsageError(f"{pattern}: no trace matches this pattern")
     else:
         raise UsageError(f"{pattern}: no such file or folder", id="usage.no_file")
-    return sorted({str(trace) for trace in drop_captures(traces)}, key=make_natural_key)
+    return sorted({str(trace) for trace in drop_converted(drop_captures(traces))}, key=make_natural_key)
+
+
+def drop_converted(paths: Sequence[P]) -> list[P]:
+    """Drop what JAX and TensorFlow convert from a recording beside it: JSON of a million events, and a copy of that."""
+    recorded = {path.parent / path.name.removesuffix(XPLANE) for path in paths if path.name.endswith(XPLANE)}
+    folders = {path.parent for path in recorded}
+    return [
+        path
+        for path in paths
+        if path.parent / path.name.partition(_CONVERTED)[0] not in recorded or path.name.endswith(XPLANE)
+        if path.parent not in folders or path.name != _PERFETTO_COPY
+    ]
 
 
 def _list_traces(folder: Path) -> list[Path]:
@@ -133,7 +148,7 @@ def is_trace_file(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     known = path.name.endswith(_JSON)
-    if not known and path.suffix not in (*_PERHAPS, *_BINARY):
+    if not known and path.suffix not in _PERHAPS and not path.name.endswith(_BINARY):
         return False
     try:
         with path.open("rb") as file:
@@ -172,7 +187,8 @@ def _expand_remote(url: str) -> list[str]:
             if not any(map(_has_trace_suffix, matches)) or any(map(_is_run_spec, matches)):
                 below = [str(name) for name in system.find(path)]
                 matches = [name for name in below if PurePosixPath(name).name == TRACE_FILE] or below
-        traces = [match for match in matches if _has_trace_suffix(match)]
+        kept = drop_converted([PurePosixPath(match) for match in matches if _has_trace_suffix(match)])
+        traces = [match for match in matches if PurePosixPath(match) in kept]
     if not traces:
         raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
     return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=make_natural_key)

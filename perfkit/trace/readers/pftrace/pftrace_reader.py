@@ -33,7 +33,7 @@ from perfkit.trace.readers.protobuf.wire import (
     VARINT,
     WireBuffer,
     WireFields,
-    find_packets,
+    find_messages,
     make_buffer,
     split_message,
     split_messages,
@@ -44,6 +44,7 @@ _CLOCK_SNAPSHOT, _TIME, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS = 6, 8, 10, 1
 _CLEARED, _COMPRESSED, _GPU_COUNTERS, _RENDER_STAGE, _CLOCK, _DEFAULTS, _TRACK = 41, 50, 52, 53, 58, 59, 60
 _CLEARS = 1  # of the flags
 _DEFAULT_TRACK = (11, 11)  # of the defaults: of track events their track
+_PACKET = 1  # field of a trace
 _PACKETS_AT_ONCE = 1 << 15
 _LARGEST_BATCH = 1 << 28  # bytes that a compressed batch of packets may become
 
@@ -55,8 +56,8 @@ _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)")
 def is_pftrace(head: bytes) -> bool:
     """True if a file begins with packets of a trace in Perfetto's binary format."""
     buffer = make_buffer(head)
-    starts, ends, at = find_packets(buffer, 0, 8)
-    if not starts or (at == 0) or head[:1] != b"\n":
+    starts, ends, _, _ = find_messages(buffer, _PACKET, 0, buffer.size, 8)
+    if not starts or head[:1] != b"\n":
         return False
     _, damaged = split_messages(buffer, np.asarray(starts, np.int64), np.asarray(ends, np.int64))
     return not len(damaged) and any(ends[each] > starts[each] for each in range(len(starts)))
@@ -110,7 +111,7 @@ class _PacketReader:
         """Read packets up to the end or the first that is damaged; returns the position after the last."""
         at = 0
         while True:
-            starts, ends, behind = find_packets(buffer, at, _PACKETS_AT_ONCE)
+            starts, ends, _, behind = find_messages(buffer, _PACKET, at, buffer.size, _PACKETS_AT_ONCE)
             if starts:
                 self._read_part(buffer, np.asarray(starts, np.int64), np.asarray(ends, np.int64))
             if behind == at or behind >= buffer.size:

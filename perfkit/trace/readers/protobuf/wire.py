@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from perfkit.trace.model import Ints
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
-_PACKET_TAG = 1 << 3 | BYTES
 # Reads of a whole word at the last bytes stay inside of the buffer.
 _PADDING = b"\0" * 16
 # Below so many messages a loop over their bytes is faster than a round over arrays.
@@ -55,6 +54,28 @@ class WireFields(NamedTuple):
         return WireFields(*(column[which] for column in self))
 
 
+class FieldPlace(NamedTuple):
+    """A field of one message: its value (of bytes, their length) and the positions of its bytes."""
+
+    number: int
+    wire: int
+    value: int
+    start: int
+    end: int
+
+
+class RepeatedMessages(NamedTuple):
+    """Messages of a repeated field, the other fields before and between them, and the position behind all.
+
+    That is the end of the message if it is whole; one that does not move on is one of damaged or missing bytes.
+    """
+
+    starts: list[int]
+    ends: list[int]
+    others: list[FieldPlace]
+    behind: int
+
+
 def make_tag(number: int, wire: int) -> int:
     """The tag of a field."""
     return number << 3 | wire
@@ -68,36 +89,34 @@ def make_buffer(*blocks: bytes) -> WireBuffer:
     return WireBuffer(padded, octets, words, len(padded) - len(_PADDING))
 
 
-def find_packets(buffer: WireBuffer, at: int, most: int) -> tuple[list[int], list[int], int]:
-    """Find up to `most` packets of a trace (its field 1) from a position on.
-
-    Returns their starts and ends, and the position after them. It is the size where the file ends with a whole packet;
-    a position that does not move on is one of damaged or missing bytes.
-    """
-    data, size = buffer.data, buffer.size
+def find_messages(buffer: WireBuffer, number: int, at: int, end: int, most: int | None = None) -> RepeatedMessages:
+    """Find the messages of a repeated field (its number below 16) of a message, from a position on, up to `most`."""
+    data, tag = buffer.data, make_tag(number, BYTES)
     starts: list[int] = []
     ends: list[int] = []
+    others: list[FieldPlace] = []
     add_start, add_end = starts.append, ends.append
-    while at < size and len(starts) < most:
-        if data[at] != _PACKET_TAG:
-            field = _read_field(data, at, size)
+    while at < end and (most is None or len(starts) < most):
+        if data[at] != tag:
+            field = read_field(data, at, end)
             if field is None:
                 break
-            at = field[-1]
+            others.append(field)
+            at = field.end
             continue
         length, begin = data[at + 1], at + 2
         if length >= 128:
-            read = _read_varint(data, at + 1, size)
+            read = _read_varint(data, at + 1, end)
             if read is None:
                 break
             length, begin = read
-        end = begin + length
-        if not begin <= end <= size:
+        finish = begin + length
+        if not begin <= finish <= end:
             break
         add_start(begin)
-        add_end(end)
-        at = end
-    return starts, ends, at
+        add_end(finish)
+        at = finish
+    return RepeatedMessages(starts, ends, others, at)
 
 
 def split_messages(buffer: WireBuffer, starts: Ints, ends: Ints) -> tuple[WireFields, Ints]:
@@ -140,7 +159,7 @@ def split_message(data: bytes) -> list[tuple[int, int, int | bytes]]:
     fields: list[tuple[int, int, int | bytes]] = []
     at, size = 0, len(data)
     while at < size:
-        field = _read_field(data, at, size)
+        field = read_field(data, at, size)
         if field is None:
             raise ValueError("not a protobuf message")
         number, wire, value, start, at = field
@@ -170,7 +189,7 @@ def _split_few(data: bytes, owners: list[int], ats: list[int], ends: list[int]) 
     bad = []
     for owner, at, end in zip(owners, ats, ends, strict=True):
         while at < end:
-            field = _read_field(data, at, end)
+            field = read_field(data, at, end)
             if field is None:
                 bad.append(owner)
                 break
@@ -180,8 +199,8 @@ def _split_few(data: bytes, owners: list[int], ats: list[int], ends: list[int]) 
     return tuple(table[:, column].copy() for column in range(5)), bad
 
 
-def _read_field(data: bytes, at: int, size: int) -> tuple[int, int, int, int, int] | None:
-    """Number, wire type, value, start and end of the field at a position; None if it is damaged."""
+def read_field(data: bytes, at: int, size: int) -> FieldPlace | None:
+    """The field at a position of a message that ends at `size`; None if it is damaged."""
     tag = _read_varint(data, at, size)
     if tag is None or tag[0] < 8:
         return None
@@ -192,13 +211,14 @@ def _read_field(data: bytes, at: int, size: int) -> tuple[int, int, int, int, in
             return None
         value, end = read
         if wire == VARINT:
-            return number, wire, value, behind, end
-        return (number, wire, value, end, end + value) if 0 <= value <= size - end else None
+            return FieldPlace(number, wire, value, behind, end)
+        return FieldPlace(number, wire, value, end, end + value) if 0 <= value <= size - end else None
     if wire in (EIGHT_BYTES, FOUR_BYTES):
         end = behind + (8 if wire == EIGHT_BYTES else 4)
         if end > size:
             return None
-        return number, wire, int.from_bytes(data[behind:end], "little", signed=wire == EIGHT_BYTES), behind, end
+        number_read = int.from_bytes(data[behind:end], "little", signed=wire == EIGHT_BYTES)
+        return FieldPlace(number, wire, number_read, behind, end)
     return None
 
 

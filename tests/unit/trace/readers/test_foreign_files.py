@@ -28,7 +28,6 @@ CHAKRA = {"schema": "1.1.0-chakra.0.0.4", "pid": 7, "time": "2026", "start_ts": 
         ("timeline.raw", json.dumps([[-1, 1, 768, 5], [17, 2, 768, 5]]).encode(), "perfkit memory"),
         ("weights.json", b"version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 77\n", "git lfs pull"),
         ("rank_3.log", b'V0316 04:05:06.789000 41 torch/_logging/structured.py:22] {"str": ["a", 0]}\n', "tlparse"),
-        ("host.xplane.pb", b"\x0a\x80\x01", ".trace.json.gz"),
     ],
 )
 def test_each_kind_is_told_with_what_to_do(tmp_path: Path, name: str, content: bytes, named: str) -> None:

@@ -1,5 +1,6 @@
 """The same recording in every format: equal where the format holds the facts."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from perfkit.trace.model import DEVICE_CATEGORIES, Category, Trace
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.synthetic_machine import kineto, machine
 from tests.fixtures.synthetic_machine.random_programs import program
-from tests.fixtures.trace_formats import write_nsys, write_pftrace
+from tests.fixtures.trace_formats import write_nsys, write_pftrace, write_xplane
 
+Writer = Callable[[Path, Path], Path]
 WRITERS = [pytest.param(write_pftrace, id="pftrace"), pytest.param(write_nsys, id="nsys")]
+# Formats that number processes by themselves and hold no waits.
+OTHER_WRITERS = [pytest.param(write_xplane, id="xplane")]
 SEEDS = (2, 5, 11, 23)
 
 
@@ -24,13 +28,13 @@ def list_events(trace: Trace, *categories: Category) -> list[tuple[object, ...]]
         name, thread = trace.names[trace.name[index]], trace.threads[trace.thread[index]]
         columns = (trace.start_ns, trace.end_ns, trace.correlation, trace.device, trace.stream)
         # One format writes the direction of a copy, the other its kinds of memory too.
-        rows.append((name.split(" (")[0].replace(" DtoH", ""), *thread, *(int(column[index]) for column in columns)))
+        rows.append((re.sub(r"^Memcpy.*", "Memcpy", name), *thread, *(int(column[index]) for column in columns)))
     return sorted(rows)
 
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_work_calls_and_waits_are_equal(tmp_path: Path, seed: int, write: Callable[[Path, Path], Path]) -> None:
+def test_work_calls_and_waits_are_equal(tmp_path: Path, seed: int, write: Writer) -> None:
     rank = machine.run(program(seed))[0]
     source = kineto.write(rank, tmp_path / "trace.json", ahead_ns=1_700_000_000_000_000_000, syncs=True)
     mine, other = read_trace(source), read_trace(write(source, tmp_path / "other"))
@@ -41,11 +45,22 @@ def test_work_calls_and_waits_are_equal(tmp_path: Path, seed: int, write: Callab
         assert getattr(other.syncs, name).tolist() == getattr(mine.syncs, name).tolist(), name
 
 
-@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize("write", OTHER_WRITERS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_work_and_calls_are_equal_but_for_the_numbers_of_processes(tmp_path: Path, seed: int, write: Writer) -> None:
+    rank = machine.run(program(seed))[0]
+    source = kineto.write(rank, tmp_path / "trace.json", ahead_ns=1_700_000_000_000_000_000)
+    mine, other = read_trace(source), read_trace(write(source, tmp_path / "other"))
+    for categories in (DEVICE_CATEGORIES, (Category.LAUNCH,)):
+        rows = [sorted((name, *rest) for name, _, *rest in list_events(each, *categories)) for each in (other, mine)]
+        assert rows[0] == rows[1]
+    assert other.devices == mine.devices
+    assert other.base_ns == mine.base_ns
+
+
+@pytest.mark.parametrize("write", [*WRITERS, *OTHER_WRITERS])
 @pytest.mark.parametrize("seed", SEEDS[:2])
-def test_steps_and_where_their_time_goes_are_equal(
-    tmp_path: Path, seed: int, write: Callable[[Path, Path], Path]
-) -> None:
+def test_steps_and_where_their_time_goes_are_equal(tmp_path: Path, seed: int, write: Writer) -> None:
     rank = machine.run(program(seed))[0]
     source = kineto.write(rank, tmp_path / "trace.json", ahead_ns=1_700_000_000_000_000_000)
     other = write(source, tmp_path / "other.pftrace")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, find_packets, make_buffer, split_message, split_messages
+from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, find_messages, make_buffer, split_message, split_messages
 from tests.fixtures.protobuf import encode, encode_trace, encode_varint
 
 NUMBERS = st.integers(1, 1 << 20)
@@ -61,18 +61,21 @@ def test_numbers_of_64_bits(number: int) -> None:
 
 def test_packets_end_where_the_file_is_cut() -> None:
     data = encode_trace([[(8, 5)], [(8, 6), (11, "x" * 300)], [(8, 7)]])
-    starts, ends, at = find_packets(make_buffer(data), 0, 10)
+    starts, ends, _, at = find_messages(make_buffer(data), 1, 0, len(data), 10)
     assert at == len(data)
     assert [split_message(data[start:end])[0] for start, end in zip(starts, ends, strict=True)] == [
         (8, VARINT, 5), (8, VARINT, 6), (8, VARINT, 7),
     ]  # fmt: skip
-    starts, _, at = find_packets(make_buffer(data[:-1]), 0, 10)
+    starts, _, _, at = find_messages(make_buffer(data[:-1]), 1, 0, len(data) - 1, 10)
     assert (len(starts), at) == (2, len(data) - 4)
-    more, _, at = find_packets(make_buffer(data), 0, 1)
+    more, _, _, at = find_messages(make_buffer(data), 1, 0, len(data), 1)
     assert (len(more), at) == (1, 4)
 
 
-def test_other_fields_of_the_file_are_passed_over() -> None:
+def test_other_fields_of_the_file_stand_beside() -> None:
     data = encode([(99, 3), (1, [(8, 5)]), (7, "text"), (1, [(8, 6)])])
-    assert len(find_packets(make_buffer(data), 0, 10)[0]) == 2
+    found = find_messages(make_buffer(data), 1, 0, len(data))
+    assert len(found.starts) == 2
+    assert [(each.number, each.value) for each in found.others] == [(99, 3), (7, 4)]
+    assert found.behind == len(data)
     assert split_message(b"\x0a" + encode_varint(1) + b"z")[0] == (1, BYTES, b"z")

@@ -1,0 +1,1 @@
+"""XLA's own recordings (`.xplane.pb`): of JAX, TensorFlow and PyTorch/XLA."""
