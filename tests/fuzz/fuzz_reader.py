@@ -13,7 +13,7 @@ from pathlib import Path
 
 import atheris
 
-from tests.fixtures.protobuf import Value, encode_trace
+from tests.fixtures.protobuf import Value, encode, encode_trace
 
 with atheris.instrument_imports(include=["perfkit.trace"]):
     from perfkit.core.errors import PerfkitError
@@ -42,10 +42,34 @@ PACKETS: list[list[tuple[int, Value]]] = [
     [(8, 70), (10, 1), (11, [(9, 2), (11, 7)])],
     [(8, 65), (10, 1), (53, [(2, 9), (11, 0), (13, 9), (14, 1), (6, [(1, "correlation"), (2, "41")])])],
 ]
+XPLANE: list[tuple[int, Value]] = [
+    (1, 1), (2, "/device:GPU:0"),
+    (3, [(1, 7), (2, "Stream #7"), (3, 90), (4, [(1, 1), (2, 5000), (3, 9000), (4, [(1, 1), (3, 41)]),
+                                                  (4, [(1, 2), (5, "regs:8 grid:8,1,1 block:1,1,1")])])]),
+    (4, [(1, 1), (2, [(1, 1), (2, "gemm"), (5, [(1, 3), (3, 77)])])]),
+    *((5, [(1, key), (2, [(2, name)])]) for key, name in enumerate(("correlation_id", "kernel_details", "flops"), 1)),
+    (6, [(1, 3), (2, 1.5)]),
+]  # fmt: skip
+ROCPROF = {
+    "metadata": {"pid": 3},
+    "agents": [{"id": {"handle": 5}, "type": 2, "logical_node_type_id": 0, "name": "gfx942"}],
+    "strings": {"buffer_records": [{"kind": "HIP_RUNTIME_API", "operations": ["hipLaunchKernel"]}],
+                "marker_api": [{"key": 9, "value": "aten::mm, seq = 3, sizes = [[2]]"}]},
+    "kernel_symbols": [{"kernel_id": 4, "formatted_kernel_name": "gemm"}],
+    "buffer_records": {
+        "kernel_dispatch": [{"start_timestamp": 8, "end_timestamp": 9, "correlation_id": {"internal": 2},
+                             "dispatch_info": {"agent_id": {"handle": 5}, "kernel_id": 4, "grid_size": {"x": 9}}}],
+        "memory_copy": [{"start_timestamp": 1, "end_timestamp": 2, "dst_agent_id": {"handle": 5}, "bytes": 64}],
+        "hip_api": [{"start_timestamp": 3, "end_timestamp": 4, "correlation_id": {"internal": 2}, "thread_id": 6}],
+        "marker_api": [{"start_timestamp": 3, "end_timestamp": 9, "correlation_id": {"internal": 9}}],
+    },
+}  # fmt: skip
 SEEDS = (
     json.dumps(EVENTS).encode(),
     json.dumps({"schemaVersion": 1, "traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "H100"}]}).encode(),
     encode_trace(PACKETS),
+    encode([(1, XPLANE), (1, [(2, "/host:CPU")])]),
+    json.dumps({"rocprofiler-sdk-tool": [ROCPROF]}).encode(),
 )
 
 

@@ -36,8 +36,14 @@ CATEGORIES = {
     "nvtx": Category.RANGE,
     "nvtx-kernel": Category.GPU_RANGE,
     _MTIA_TASKS: Category.KERNEL,
-    # Known, and no work: the profiler's own, waits, and torch_npu's queue between threads.
+    # ROCm's profiler, in Perfetto's format.
+    "kernel_dispatch": Category.KERNEL,
+    "memory_copy": Category.COPY,
+    "hip_api": Category.LAUNCH,
+    "marker_api": Category.RANGE,
+    # Known, and no work: the profiler's own, waits, torch_npu's queue between threads, and ROCm's calls below HIP's.
     **dict.fromkeys(("trace", "overhead", "cuda_sync", "cuda_profiler_range", "enqueue", "dequeue"), Category.OTHER),
+    **dict.fromkeys(("hsa_api", "rccl_api", "memory_allocation", "scratch_memory"), Category.OTHER),
 }
 # These say nothing: the thread decides.
 _SAY_NOTHING = frozenset({"", "cuda", "op"})
@@ -48,7 +54,7 @@ _RUNTIME_OF = re.compile(r"(mtia|xpu|hpu|npu|musa|privateuseone|privateuse1)_\w+
 # Labels of processes; `GPU` and `Device` tell no kind.
 _DEVICE_LABEL = re.compile(r"(?:.*/device:)?(XPU|HPU|MTIA|TPU|NPU)\b[ :]?\d*.*|Ascend Hardware$")
 
-_COPY_NAME = re.compile(r"memcpy|dma_|SDMA", re.IGNORECASE)
+_COPY_NAME = re.compile(r"memcpy|dma_|SDMA|Copy(?:Host|Device)To(?:Host|Device)", re.IGNORECASE)
 _FILL_NAME = re.compile(r"memset", re.IGNORECASE)
 _LAUNCH_NAME = re.compile(r"(?:cu|cuda|hip|ze|musa|acl)[A-Z]\w+$")
 # Waits and records of Ascend's streams are not work.

@@ -43,6 +43,10 @@ _HOST_LANES = (
 # TensorFlow 1 shows what each stream ran once more for all of them together.
 _TF_STREAM, _TF_ALL = "/stream:", "/stream:all"
 _STREAM_THREAD = re.compile(r"stream\s*#?(\d{1,18})(?!\d)", re.IGNORECASE)
+# ROCm's older profilers show the copies of all GPUs as one process.
+_ROCM_COPIES = "COPY"
+# Tracks of ROCm's profiler in Perfetto's format. A copy to the CPU is a GPU's work, and the track does not name which.
+_ROCM_TRACK = re.compile(r"(?:COMPUTE|COPY to) \w+ \[(\d{1,4})\] (?:STREAM|QUEUE|THREAD) \[(\d{1,18})\] \((GPU|CPU)\)")
 _XLA_OPS, _XLA_STEPS = "XLA Ops", "Steps"
 
 
@@ -90,6 +94,11 @@ def read_thread_info(threads: list[tuple[str, str]], stated: list[tuple[int, str
         ):
             lane[index] = ThreadLane.WORK
     stream = np.asarray([int(match[1]) if match else NONE for match in streams], np.int64)
+    tracks = {index: match for index, name in enumerate(names) if (match := _ROCM_TRACK.match(name))}
+    gpus = {int(match[1]) for match in tracks.values() if match[3] == "GPU"}
+    for index, match in tracks.items():
+        device[index] = int(match[1]) if match[3] == "GPU" else next(iter(gpus)) if len(gpus) == 1 else NONE
+        stream[index], lane[index] = int(match[2]), ThreadLane.WORK
     parallel = np.asarray([labels.has_parallel_streams(process) for process, _ in threads], np.bool_)
     texts = frozenset(text for stated in processes.values() for text in stated)
     return ThreadInfo(names, device, stream, lane, ~parallel, texts)
@@ -109,6 +118,8 @@ class _ProcessLabels:
         }
         self._tf_streams = {process for process, text in flat if _TF_STREAM in text}
         self._tf_all = {process for process, text in flat if _TF_ALL in text}
+        if _ROCM_COPIES in {text for _, text in flat} and self._numbers:
+            self._numbers |= {process: min(self._numbers.values()) for process, text in flat if text == _ROCM_COPIES}
 
     def find_device(self, process: str, thread: str) -> int:
         if process in self._ascend:

@@ -106,9 +106,13 @@ class TraceCollector:
 
 
 def drop_impossible(rows: Columns) -> int:
-    """Make impossible durations unknown, so that sums of durations fit 64 bits; returns their number."""
+    """Make impossible durations unknown, so that ends and sums of durations fit 64 bits; returns their number."""
     duration = rows["duration"]
-    bad = np.flatnonzero((duration < UNKNOWN_DURATION) | (duration > _LONGEST_NS))
+    bad = np.flatnonzero(
+        (duration < UNKNOWN_DURATION)
+        | (duration > _LONGEST_NS)
+        | (rows["start_ns"] > np.iinfo(np.int64).max - _LONGEST_NS)
+    )
     if len(bad):
         rows["duration"] = np.array(duration)
         rows["duration"][bad] = UNKNOWN_DURATION

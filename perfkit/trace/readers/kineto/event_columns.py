@@ -24,12 +24,14 @@ from perfkit.trace.readers.kineto.sync_records import SYNCS, build_syncs
 
 _KINDS = {
     "X": EventKind.COMPLETE, "B": EventKind.BEGIN, "E": EventKind.END, "s": EventKind.FLOW, "f": EventKind.FLOW,
+    "t": EventKind.FLOW,
     "i": EventKind.MEMORY, "I": EventKind.MEMORY, "C": EventKind.COUNTER, "M": EventKind.METADATA,
     "": EventKind.UNKNOWN,
 }  # fmt: skip
 _FLOWS = {
     "ac2g": 0, "async_cpu_to_gpu": 0, "async_gpu": 0, "async": 0, "HostToDevice": 0, "fwdbwd": 1, "forward_backward": 1,
     "cpu_to_cuda": 2, "cpu_to_xpu": 2, "async_npu": 2,
+    "DataFlow": 0,  # of ROCm's older profilers, whose ends are steps (`t`)
 }  # fmt: skip
 _MEMORY, _OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
 _NO_ARGS = EventArgs()

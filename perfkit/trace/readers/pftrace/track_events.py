@@ -29,11 +29,11 @@ from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireF
 _CATEGORY_NUMBER, _ANNOTATION, _TYPE, _NAME_NUMBER, _TRACK, _CATEGORY, _NAME = 3, 4, 9, 10, 11, 22, 23
 _KINDS = {1: EventKind.BEGIN, 2: EventKind.END}
 
-# Arguments that are columns, by their names in Chrome's format.
+# Arguments that are columns, by their names in Chrome's format, and in that of ROCm's profiler.
 _NUMBERS = {
     "External id": "external_id", "external id": "external_id", "correlation": "correlation", "device": "device",
     "stream": "stream", "Sequence number": "sequence", "bytes": "moved_bytes", "wait_on_stream": "source",
-    "wait_on_cuda_event_record_corr_id": "record",
+    "wait_on_cuda_event_record_corr_id": "record", "corr_id": "correlation", "copy_bytes": "moved_bytes",
 }  # fmt: skip
 _SIGNATURE = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
 _COLLECTIVE = ("Collective name", "Comms Id")

@@ -1,0 +1,1 @@
+"""rocprofv3's JSON (`--output-format json`)."""
