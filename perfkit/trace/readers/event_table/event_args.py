@@ -56,6 +56,7 @@ class EventArgs(msgspec.Struct, gc=False):
     received_splits: Anything = msgspec.field(name="Out split size", default=None)
     number: Anything = msgspec.field(name="Seq", default=-1)
     exchange_id: Anything = msgspec.field(name="Comms Id", default=-1)
+    graph: Anything = msgspec.field(name="graph id", default=-1)
     graph_node: Anything = msgspec.field(name="graph node id", default=0)
     wait_on_stream: Anything = -1
     event_record: Anything = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)

@@ -12,6 +12,7 @@ from perfkit.trace.model import NONE, EventStatement
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import has_statement, make_statement
+from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
 
@@ -33,9 +34,10 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
         if has_statement(args[row]):
             rows["stated"][row] = tables.stated[make_statement(args[row])]
     replayed = find_rows(rows, tables, *_DEVICE)
-    if replayed:  # nodes of graphs are numbered from 1; a kernel that no graph replayed has 0
+    if replayed:  # a kernel that no graph replayed has a node of 0
         node = parse_numbers.parse_integers(lambda: (args[row].graph_node for row in replayed), len(replayed))
-        rows["node"][replayed] = np.where(node > 0, node, NONE)
+        graph = parse_numbers.parse_integers(lambda: (args[row].graph for row in replayed), len(replayed))
+        rows["node"][replayed] = combine_graph_node(node, graph)
     known: dict[str, int] = {}
     for row in find_rows(rows, tables, *_CALLS):
         kernel = args[row].kernel

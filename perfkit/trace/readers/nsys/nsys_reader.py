@@ -21,6 +21,7 @@ from perfkit.trace.model import NONE, SYNC_KINDS, Ints, Trace
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.build_trace import build_trace
 from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS, NO_FLOWS, NO_MEMORY, NO_SYNCS, make_rows
+from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.nvtx_ranges import NvtxRange, parse_range
 from perfkit.trace.readers.event_table.piece_columns import UNKNOWN_DURATION, Columns, PieceColumns
 from perfkit.trace.readers.event_table.tables import TraceTables, ValueTable
@@ -119,9 +120,7 @@ class _ExportReader:
         rows["thread"] = _number(lanes, self._tables.thread)
         rows["device"], rows["stream"] = device, stream
         rows["correlation"] = self._correlate(columns)
-        node = columns["graphNodeId"]
-        graph = np.maximum(columns["graphId"], 0) << _NODE_BITS
-        rows["node"] = np.where(node > 0, np.where(node >> _NODE_BITS > 0, node, graph | node), NONE)
+        rows["node"] = combine_graph_node(columns["graphNodeId"], columns["graphId"])
         if table == _KERNELS:
             rows["geometry"] = self._read_geometries(columns)
         else:

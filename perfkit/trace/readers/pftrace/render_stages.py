@@ -15,6 +15,7 @@ from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.empty_columns import make_rows
 from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import fill_statements
+from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.interned import ARGUMENT_NAMES, EVENT_NAMES, InternedTables
@@ -85,7 +86,6 @@ class RenderStageReader:
         lane = np.where(number[_QUEUE_NUMBER] != NONE, number[_QUEUE_NUMBER], number[_QUEUE])
         device = np.where(own["device"] != NONE, own["device"], np.maximum(number[_GPU], 0))
         stream = np.where(own["stream"] != NONE, own["stream"], lane)
-        node = (np.maximum(own["graph"], 0) << 32) | np.maximum(own["node"], 0)
         columns = make_rows(count) | {
             "cat": map_pairs(state, stage, self._find_category).astype(np.int32),
             "name": self._read_names(fields, state, stage).astype(np.int32),
@@ -96,7 +96,7 @@ class RenderStageReader:
             "device": device,
             "stream": stream,
             "moved_bytes": parse_numbers.mask_implausible_sizes(own["moved_bytes"]),
-            "node": np.where(own["node"] > 0, node, NONE),
+            "node": combine_graph_node(own["node"], own["graph"]),
         }
         columns["geometry"] = self._read_geometries(fields, state)
         fill_statements(columns, stating, self._tables)

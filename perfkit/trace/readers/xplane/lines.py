@@ -9,6 +9,7 @@ from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, EventStatement, Ints
 from perfkit.trace.readers.event_table import parse_numbers
 from perfkit.trace.readers.event_table.empty_columns import NO_COUNTERS, make_rows
+from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.growing_columns import select_rows
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
@@ -34,7 +35,6 @@ _INTERNAL = frozenset(
         "MapAndBatchProduce", "MapAndBatchConsume", "ParseExampleProduce", "ParseExampleConsume",
     }
 )  # fmt: skip
-_NODE_BITS = 32
 
 
 @dataclass
@@ -135,7 +135,6 @@ class LineReader:
     ) -> Columns:
         tables = self._tables
         renamed = stats.read_texts("step_name", tables.name.__getitem__)
-        node, graph = stats.read_numbers("cuda_graph_node_id"), stats.read_numbers("cuda_graph_id")
         sizes = [stats.read_texts(name, parse_moved_bytes) for name in ("memcpy_details", "Memset_details")]
         return make_rows(len(time_ns)) | {
             "cat": np.full(len(time_ns), tables.cat[""], np.int32),
@@ -147,9 +146,7 @@ class LineReader:
             "numbered": stats.are_stated("step_num"),
             "geometry": stats.read_texts("kernel_details", self._number_geometry).astype(np.int32),
             "moved_bytes": np.maximum(*sizes),
-            "node": np.where(
-                node > 0, np.where(node >> _NODE_BITS > 0, node, np.maximum(graph, 0) << _NODE_BITS | node), NONE
-            ),
+            "node": combine_graph_node(stats.read_numbers("cuda_graph_node_id"), stats.read_numbers("cuda_graph_id")),
             "stated": self._read_costs(stats).astype(np.int32),
         }
 

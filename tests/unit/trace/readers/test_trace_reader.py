@@ -218,3 +218,11 @@ def test_a_format_is_recognized_by_its_text_and_read_by_its_reader(
     assert [trace.names[name] for name in trace.name] == ["gemm", "add"]
     assert (trace.end_ns - trace.start_ns).tolist() == [5000, 1000]
     assert len(read_trace(write_trace(tmp_path / "kineto.json", EVENTS))) == 5
+
+
+def test_nodes_of_two_graphs_that_are_numbered_by_themselves(tmp_path: Path) -> None:
+    events = [kernel("k", number, number * 10, 1) for number in range(3)]
+    for event, about in zip(events, ({"graph id": 2}, {"graph id": 3}, {}), strict=True):
+        event["args"] |= about | {"graph node id": 1 if about else 0}
+    trace = read_trace(write_trace(tmp_path / "t.json", events))
+    assert trace.node.tolist() == [2 << 32 | 1, 3 << 32 | 1, NONE]
