@@ -13,9 +13,9 @@ from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.growing_columns import select_rows
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.event_table.xla_details import format_geometry, parse_moved_bytes
 from perfkit.trace.readers.protobuf.columns import map_distinct, map_pairs, place_values
 from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, find_messages, split_messages
-from perfkit.trace.readers.xplane.details import format_geometry, parse_moved_bytes
 from perfkit.trace.readers.xplane.event_stats import EventStats
 from perfkit.trace.readers.xplane.planes import EventKind, Plane
 
