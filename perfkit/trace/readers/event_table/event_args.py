@@ -64,6 +64,9 @@ class EventArgs(msgspec.Struct, gc=False):
     flops: Anything = -1
     model_flops: Anything = -1
     accessed: Anything = msgspec.field(name="bytes_accessed", default=-1)
+    kernel_details: Anything = None  # of GPU work, as XLA's profiler writes it
+    memcpy_details: Anything = None
+    memset_details: Anything = msgspec.field(name="Memset_details", default=None)
     hlo_op: msgspec.Raw = NOTHING
     step_num: msgspec.Raw = NOTHING
     name: msgspec.Raw = NOTHING  # of a process or thread, in the file's own statements about them

@@ -5,6 +5,7 @@ shared memory and no registers; copies and fills as in cupti_collector.cc.
 """
 
 import re
+from functools import lru_cache
 
 from perfkit.trace.model import NONE
 from perfkit.trace.readers.event_table.parse_numbers import parse_size
@@ -13,6 +14,7 @@ _MEMBER = re.compile(r"(\w+):([\d.,]+)")
 _AXES = re.compile(r"\d{1,10},\d{1,10},\d{1,10}")
 
 
+@lru_cache(maxsize=1 << 12)  # kernels are launched alike again and again
 def format_geometry(details: str) -> bytes:
     """Grid, block, shared memory and registers of a kernel as a row of `Trace.geometries`; empty without a grid."""
     members: dict[str, str] = dict(_MEMBER.findall(details))

@@ -14,6 +14,7 @@ from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import has_statement, make_statement
 from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.tables import TraceTables
+from perfkit.trace.readers.event_table.xla_details import format_geometry, parse_moved_bytes
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
 
 _OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
@@ -28,6 +29,7 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
     uncategorized = _has_category(rows, tables, "", None)  # XLA's and Ascend's profilers write none
     if uncategorized:
         rows["numbered"] = mark_present(map(attrgetter("step_num"), args), len(args))
+        _add_xla_details(rows, args, tables)
     # With categories, only what names a collective states anything.
     stating = range(len(args)) if uncategorized else np.flatnonzero(rows["collective"] != NONE).tolist()
     for row in stating:
@@ -54,6 +56,16 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
         for other in _OTHER_IDS:
             values = parse_numbers.parse_integers(partial(map, other, args), len(args))
             rows["correlation"] = np.where(rows["correlation"] == NONE, values, rows["correlation"])
+
+
+def _add_xla_details(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: TraceTables) -> None:
+    """Fill in the geometry of kernels and the sizes of copies and fills."""
+    for row, event in enumerate(args):
+        if isinstance(event.kernel_details, str) and (geometry := format_geometry(event.kernel_details)):
+            rows["geometry"][row] = tables.geometry[geometry]
+        for details in (event.memcpy_details, event.memset_details):
+            if isinstance(details, str):
+                rows["moved_bytes"][row] = parse_moved_bytes(details)
 
 
 def _has_category(rows: dict[str, NDArray[Any]], tables: TraceTables, *cats: str | None) -> bool:

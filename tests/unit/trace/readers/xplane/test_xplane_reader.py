@@ -186,3 +186,16 @@ def test_gzipped(tmp_path: Path) -> None:
     trace = read_trace(tmp_path / "vm.xplane.pb.gz")
     assert len(trace.select_events(Category.KERNEL)) == 2
     assert trace.node.tolist().count(NONE) == len(trace) - 1
+
+
+def test_json_of_xla_states_the_same_details(tmp_path: Path) -> None:
+    stream = {"ph": "M", "pid": 1, "tid": 7, "name": "thread_name", "args": {"name": "Stream #7(Kernel)"}}
+    device = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}}
+    events = [
+        {"ph": "X", "pid": 1, "tid": 7, "ts": 1, "dur": 2, "name": "gemm", "args": {"kernel_details": DETAILS}},
+        {"ph": "X", "pid": 1, "tid": 7, "ts": 4, "dur": 2, "name": "MemcpyD2H", "args": {"memcpy_details": COPY}},
+    ]
+    (tmp_path / "vm.trace.json").write_text(json.dumps({"traceEvents": [device, stream, *events]}))
+    written, recorded = read_trace(tmp_path / "vm.trace.json"), read_trace(write(tmp_path / "vm.xplane.pb", GPU))
+    assert written.geometries == recorded.geometries
+    assert max(written.moved_bytes.tolist()) == max(recorded.moved_bytes.tolist()) == 4096
