@@ -67,6 +67,7 @@ class EventArgs(msgspec.Struct, gc=False):
     kernel_details: Anything = None  # of GPU work, as XLA's profiler writes it
     memcpy_details: Anything = None
     memset_details: Anything = msgspec.field(name="Memset_details", default=None)
+    long_name: Anything = None  # of an event that XLA's profiler shows by a shorter one
     hlo_op: msgspec.Raw = NOTHING
     step_num: msgspec.Raw = NOTHING
     name: msgspec.Raw = NOTHING  # of a process or thread, in the file's own statements about them

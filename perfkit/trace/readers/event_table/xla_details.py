@@ -1,7 +1,8 @@
-"""Details of GPU work that XLA's profilers write as text: `regs:32 static_shared:0 grid:8,1,1 block:128,1,1 ...`.
+"""Details that XLA's profilers write as text: ops of TensorFlow, the geometry of kernels, the sizes of copies.
 
-`ToXStat` of xla/backends/profiler/gpu/cupti_buffer_events.h and rocm_collector.h, which writes `group_mem` instead of
-shared memory and no registers; copies and fills as in cupti_collector.cc.
+`regs:32 static_shared:0 grid:8,1,1 block:128,1,1 ...`: `ToXStat` of xla/backends/profiler/gpu/cupti_buffer_events.h and
+rocm_collector.h, which writes `group_mem` instead of shared memory and no registers; copies and fills as in
+cupti_collector.cc.
 """
 
 import re
@@ -12,6 +13,11 @@ from perfkit.trace.readers.event_table.parse_numbers import parse_size
 
 _MEMBER = re.compile(r"(\w+):([\d.,]+)")
 _AXES = re.compile(r"\d{1,10},\d{1,10},\d{1,10}")
+
+
+def is_tensorflow_op(name: str, long_name: str) -> bool:
+    """True if an event is an op of TensorFlow's: it is shown by its type, the end of `scope/name:Type`."""
+    return bool(name) and long_name.endswith(f":{name}") and " " not in long_name
 
 
 @lru_cache(maxsize=1 << 12)  # kernels are launched alike again and again

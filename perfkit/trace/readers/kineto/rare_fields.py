@@ -14,7 +14,7 @@ from perfkit.trace.readers.event_table.event_args import EventArgs
 from perfkit.trace.readers.event_table.event_statements import has_statement, make_statement
 from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.event_table.xla_details import format_geometry, parse_moved_bytes
+from perfkit.trace.readers.event_table.xla_details import format_geometry, is_tensorflow_op, parse_moved_bytes
 from perfkit.trace.readers.kineto.event_members import SIGNATURE, join_members, mark_present
 
 _OLD_OPS = "Operator"  # as torch called them until 1.12; until then it wrote `Input dims`
@@ -59,8 +59,11 @@ def add_rare_fields(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables
 
 
 def _add_xla_details(rows: dict[str, NDArray[Any]], args: list[EventArgs], tables: TraceTables) -> None:
-    """Fill in the geometry of kernels and the sizes of copies and fills."""
+    """Fill in which events are ops of TensorFlow's, the geometry of kernels and the sizes of copies and fills."""
+    names = list(tables.name) if any(event.long_name is not None for event in args) else []
     for row, event in enumerate(args):
+        if isinstance(event.long_name, str):
+            rows["hlo"][row] |= is_tensorflow_op(str(names[rows["name"][row]]), event.long_name)
         if isinstance(event.kernel_details, str) and (geometry := format_geometry(event.kernel_details)):
             rows["geometry"][row] = tables.geometry[geometry]
         for details in (event.memcpy_details, event.memset_details):

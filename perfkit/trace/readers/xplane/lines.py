@@ -13,7 +13,7 @@ from perfkit.trace.readers.event_table.graph_nodes import combine_graph_node
 from perfkit.trace.readers.event_table.growing_columns import select_rows
 from perfkit.trace.readers.event_table.piece_columns import Columns
 from perfkit.trace.readers.event_table.tables import TraceTables
-from perfkit.trace.readers.event_table.xla_details import format_geometry, parse_moved_bytes
+from perfkit.trace.readers.event_table.xla_details import format_geometry, is_tensorflow_op, parse_moved_bytes
 from perfkit.trace.readers.protobuf.columns import map_distinct, map_pairs, place_values
 from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, find_messages, split_messages
 from perfkit.trace.readers.xplane.event_stats import EventStats
@@ -134,6 +134,7 @@ class LineReader:
         self, plane: Plane, number: dict[int, Ints], names: Ints, time_ns: Ints, stats: EventStats
     ) -> Columns:
         tables = self._tables
+        ops = map_distinct(number[_KIND], lambda kind: int(_is_op(_find_kind(plane, kind))))
         renamed = stats.read_texts("step_name", tables.name.__getitem__)
         sizes = [stats.read_texts(name, parse_moved_bytes) for name in ("memcpy_details", "Memset_details")]
         return make_rows(len(time_ns)) | {
@@ -142,7 +143,7 @@ class LineReader:
             "start_ns": time_ns,
             "duration": _to_ns(number[_DURATION_PS]),
             "correlation": stats.read_numbers("correlation_id"),
-            "hlo": stats.are_stated("hlo_op"),
+            "hlo": stats.are_stated("hlo_op") | (ops > 0),
             "numbered": stats.are_stated("step_num"),
             "geometry": stats.read_texts("kernel_details", self._number_geometry).astype(np.int32),
             "moved_bytes": np.maximum(*sizes),
@@ -174,6 +175,10 @@ def _list_parts(line: _Line) -> Iterator[slice]:
 
 def _find_kind(plane: Plane, number: int) -> EventKind:
     return plane.kinds.get(number, EventKind())
+
+
+def _is_op(kind: EventKind) -> bool:
+    return is_tensorflow_op(kind.name, kind.long_name)
 
 
 def _to_ns(picoseconds: Ints) -> Ints:

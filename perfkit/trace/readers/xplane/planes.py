@@ -29,9 +29,10 @@ Statement = int | float | str
 
 @dataclass(frozen=True)
 class EventKind:
-    """What events of one kind have in common: their name, and statements by name."""
+    """What events of one kind have in common: their name as it is shown and in full, and statements by name."""
 
     name: str = ""
+    long_name: str = ""
     statements: dict[str, Statement] = field(default_factory=dict)
 
 
@@ -95,7 +96,7 @@ def _read_kind(raw: bytes, stat_names: dict[int, str]) -> EventKind:
             statement = _read_statement(value, stat_names)
             if statement is not None:
                 statements[statement[0]] = statement[1]
-    return EventKind(shown or name, statements)
+    return EventKind(shown or name, name, statements)
 
 
 def _read_statement(raw: bytes, stat_names: dict[int, str]) -> tuple[str, Statement] | None:

@@ -199,3 +199,18 @@ def test_json_of_xla_states_the_same_details(tmp_path: Path) -> None:
     written, recorded = read_trace(tmp_path / "vm.trace.json"), read_trace(write(tmp_path / "vm.xplane.pb", GPU))
     assert written.geometries == recorded.geometries
     assert max(written.moved_bytes.tolist()) == max(recorded.moved_bytes.tolist()) == 4096
+
+
+def test_ops_of_tensorflow(tmp_path: Path) -> None:
+    """They are shown by their type; in JSON the rest of the name stands beside it."""
+    kinds: dict[int, Fields] = {1: [(2, "Gelu/mul:Mul"), (4, "Mul")], 2: [(2, "ExecutorState::Process")]}
+    data = plane(1, "/host:CPU", line(7, "python", event(2, 0, 9), event(1, 2, 4), began_ns=0), kinds=kinds)
+    host = {"ph": "M", "pid": 701, "name": "process_name", "args": {"name": "/host:CPU"}}
+    events = [
+        {"ph": "X", "pid": 701, "tid": 7, "ts": 0, "dur": 9, "name": "ExecutorState::Process"},
+        {"ph": "X", "pid": 701, "tid": 7, "ts": 2, "dur": 4, "name": "Mul", "args": {"long_name": "Gelu/mul:Mul"}},
+    ]
+    (tmp_path / "vm.trace.json").write_text(json.dumps({"traceEvents": [host, *events]}))
+    for trace in (read_trace(write(tmp_path / "vm.xplane.pb", data)), read_trace(tmp_path / "vm.trace.json")):
+        assert list_names(trace, Category.OP) == ["Mul"]
+        assert list_names(trace, Category.OTHER) == ["ExecutorState::Process"]
