@@ -23,7 +23,15 @@ from perfkit.trace.readers.protobuf.columns import (
     number_texts,
     place_values,
 )
-from perfkit.trace.readers.protobuf.wire import BYTES, VARINT, WireBuffer, WireFields, make_buffer, split_messages
+from perfkit.trace.readers.protobuf.wire import (
+    BYTES,
+    VARINT,
+    WireBuffer,
+    WireFields,
+    make_buffer,
+    make_tag,
+    split_messages,
+)
 
 # Fields of TrackEvent, and the types of events that are rows.
 _CATEGORY_NUMBER, _ANNOTATION, _TYPE, _NAME_NUMBER, _TRACK, _CATEGORY, _NAME = 3, 4, 9, 10, 11, 22, 23
@@ -38,6 +46,8 @@ _NUMBERS = {
 _SIGNATURE = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
 _COLLECTIVE = ("Collective name", "Comms Id")
 _SYNC_KIND, _SYNCS = "cuda_sync_kind", "cuda_sync"
+_USED = frozenset((*_NUMBERS, *_SIGNATURE, *_COLLECTIVE, _SYNC_KIND))
+_NAME_TAG, _ONE_OCTET = make_tag(NAME, BYTES), 1 << 7  # lengths below stand in one octet
 # The process of CUPTI's own work, in which torch gives slices no category.
 _OVERHEAD_PROCESS, _OVERHEAD = "Overhead", "overhead"
 _ARGS = msgspec.json.Decoder(EventArgs, strict=False)
@@ -137,7 +147,8 @@ class TrackEventReader:
 
         Returns the arguments of rows that state a collective, and which rows are waits.
         """
-        annotations = fields.select(_ANNOTATION, BYTES)
+        all_annotations = fields.select(_ANNOTATION, BYTES)
+        annotations = self._select_used(all_annotations)
         parts, _ = split_messages(self._buffer, annotations.start, annotations.end)
         name, names = self._read_annotation_names(annotations, parts, state)
         number = np.full(len(annotations.owner), NONE, np.int64)
@@ -158,7 +169,22 @@ class TrackEventReader:
                 is_sync[annotations.owner[name == index]] = True
             elif label in _COLLECTIVE:
                 stating |= set(annotations.owner[name == index].tolist())
-        return self._decode_args(annotations, sorted(stating), state), is_sync
+        return self._decode_args(all_annotations, sorted(stating), state), is_sync
+
+    def _select_used(self, annotations: WireFields) -> WireFields:
+        """Leave out annotations that begin with a name that no column is of, such as those of Python's functions."""
+        octets = self._buffer.octets
+        length = octets[annotations.start + 1].astype(np.int64)
+        begin = annotations.start + 2
+        named = (octets[annotations.start] == _NAME_TAG) & (length < _ONE_OCTET) & (begin + length <= annotations.end)
+        which = np.flatnonzero(named)
+        table: dict[str, int] = {}
+        names = WireFields(which, which, length[which], begin[which], (begin + length)[which])
+        number = number_texts(self._buffer, names, table)
+        unused = np.asarray([label not in _USED for label in table], np.bool_)[number]
+        keep = np.ones(len(named), np.bool_)
+        keep[which[unused]] = False
+        return WireFields(*(column[keep] for column in annotations))
 
     def _read_annotation_names(self, annotations: WireFields, parts: WireFields, state: Ints) -> tuple[Ints, list[str]]:
         """The number of each annotation's name, and the distinct names."""
