@@ -59,7 +59,9 @@ def _read_head(source: str, blocks: Iterator[bytes]) -> tuple[bytes, bytes]:
         at = find_events_begin(text)
         if at is not None:
             return text[:at], text[at:]
-    raise RunFormatError(f"{source}: contains no list of events")
+    raise RunFormatError(
+        f"{source}: contains no list of events in JSON, which an export for Perfetto adds to: export a trace in JSON"
+    )
 
 
 def _read_first_event(rest: bytes, blocks: Iterator[bytes]) -> bytes:
