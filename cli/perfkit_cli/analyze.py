@@ -14,6 +14,7 @@ from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
     parse_part_option,
+    parse_window_option,
     require_one_of,
 )
 from perfkit_cli.options.report_options import add_out_option, add_static_option
@@ -35,6 +36,7 @@ Examples:
   perfkit analyze replay.json --capture capture/       ops of the kernels of replayed CUDA graphs
   perfkit analyze trace.json --what-if gemm=0.8 --what-if comm=0    simulated along dependencies
   perfkit analyze trace.json --export perfetto         the trace with bounds, causes and findings for ui.perfetto.dev
+  perfkit analyze trace.json --window 1.2s:1.25s       all slices of this time in the timeline
   perfkit analyze gs://bucket/run/ --engine ray        hundreds of ranks, on a Ray cluster
   perfkit analyze traces/ --part 3/16 --into parts/    a task of a job array; then perfkit merge parts/
   perfkit analyze comm_lib_trace_rank_*                a hang: ranks that did not enter a collective
@@ -79,6 +81,12 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     multiple=True,
     help="Simulate changes: a scale factor per op, such as "
     "'aten::mm=0.8,elementwise=0.5,comm=0,host=0.5,sync=none,graphs,fuse=elementwise'. Repeat the option for a table.",
+)
+@click.option(
+    "--window",
+    metavar="FROM:TO",
+    callback=parse_window_option,
+    help="Show this time of the trace in the timeline instead of steps, such as 1.2s:1.25s since its first event.",
 )
 @add_out_option(f"{OUT}/NAME")
 @add_static_option
@@ -135,6 +143,7 @@ def command(
     counters: Path | None,
     capture: tuple[str, ...],
     what_ifs: tuple[str, ...],
+    window: tuple[float, float] | None,
     out: Path | None,
     static: bool,
     exports: tuple[str, ...],
@@ -168,7 +177,14 @@ def command(
 
     limits = ReadLimits(json_bytes=max_bytes, seconds=math.inf if time_limit is None else time_limit)
     if part is not None or into is not None:
-        whole = {"against": against, "counters": counters, "out": out, "static": static, "export": exports}
+        whole = {
+            "against": against,
+            "counters": counters,
+            "window": window,
+            "out": out,
+            "static": static,
+            "export": exports,
+        }
         reason = "--part writes no report, but {} is for one; omit it, or give it to `perfkit merge`"
         _refuse_options({**whole, "json": as_json, "verbose": verbose}, reason)
         if part is None or into is None:
@@ -183,7 +199,7 @@ def command(
         return
     if dumps := select_dumps(traces):
         options = {"against": against, "device": device, "counters": counters, "capture": capture, "what-if": what_ifs}
-        amounts = {"max-bytes": max_bytes, "time-limit": time_limit}
+        amounts = {"window": window, "max-bytes": max_bytes, "time-limit": time_limit}
         reason = "these are flight recorder dumps, but {} is for traces; omit it"
         _refuse_options({**options, **amounts, "engine": engine != ENGINES[0], "export": exports}, reason)
         _analyze_dumps(dumps, out, jobs, static=static, as_json=as_json, verbose=verbose, quiet=quiet)
@@ -204,6 +220,7 @@ def command(
             counters=counters,
             capture=capture,
             what_ifs=what_ifs,
+            window=window,
             engine=engine,
             jobs=jobs,
             limits=limits,

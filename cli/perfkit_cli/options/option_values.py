@@ -69,6 +69,17 @@ def parse_part_option(ctx: click.Context, param: click.Parameter, value: str | N
     return int(number), int(count)
 
 
+def parse_window_option(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:  # noqa: ARG001
+    """Two times, the first before the second, in seconds: `1.2s:1.25s`."""
+    if value is None:
+        return None
+    first, _, last = value.partition(":")
+    begin, end = _parse_option(first.strip(), "s", param), _parse_option(last.strip(), "s", param)
+    if not 0 <= begin < end:
+        raise UsageError(f"{param.opts[-1]}: {value!r}: expected two times, such as 1.2s:1.25s")
+    return begin, end
+
+
 def require_one_of(kind: str, names: Iterable[str]) -> Callback:
     """Accepts one of `names`."""
     known = tuple(names)

@@ -42,7 +42,9 @@ class TimelineLane(Struct):
 
     Where the shortest slices are merged, each of those written stands for `count` neighbors, which run for
     `slice_busy_ns` of its duration, and has the label of the longest; `merged_label` are the labels of the merged ones,
-    `merged_count` and `merged_ns` how many have each and how long these are together. All are empty where none is.
+    `merged_count` and `merged_ns` how many have each and how long these are together. Of those whose neighbors are of
+    several kinds, `mixed_place` are the rows, once for each of the kinds `mixed_kind` (indices of texts), of which
+    `mixed_count` run for `mixed_ns`. All are empty where none is.
     """
 
     kind: str
@@ -59,6 +61,10 @@ class TimelineLane(Struct):
     merged_label: str = ""
     merged_count: str = ""
     merged_ns: str = ""
+    mixed_place: str = ""
+    mixed_kind: str = ""
+    mixed_count: str = ""
+    mixed_ns: str = ""
 
 
 class MemoryLine(Struct):
@@ -67,6 +73,23 @@ class MemoryLine(Struct):
     device: str
     time_ns: str
     bytes: str
+
+
+class CounterLine(Struct):
+    """Samples of a counter of one device: `time_ns` are differences, and each holds to the next, at most `holds_ns`.
+
+    `name` is as recorded, of several devices with the device; `unit` is empty where the name has none. `below` is the
+    place of the lane that the line is shown under, the last stream of its device; -1 is the end. `samples` were
+    recorded; where these are too many, `value` are the means of equal parts of the step.
+    """
+
+    name: str
+    unit: str
+    below: int
+    samples: int
+    holds_ns: int
+    time_ns: str
+    value: tuple[float, ...]
 
 
 class StepTimeline(Struct):
@@ -85,6 +108,7 @@ class StepTimeline(Struct):
     labels: SliceLabels
     lanes: tuple[TimelineLane, ...]
     memory: tuple[MemoryLine, ...] = ()
+    counters: tuple[CounterLine, ...] = ()
     merged_slices: int = 0
     shortest_ns: int = 0
     step_begin_ns: int = 0

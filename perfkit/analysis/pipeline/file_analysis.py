@@ -11,6 +11,7 @@ from perfkit.analysis.pipeline.replayed_analysis import analyze_and_replay
 from perfkit.analysis.ranks.arrivals import Arrivals, find_arrivals
 from perfkit.analysis.ranks.fleet_member import FleetMember, build_member
 from perfkit.analysis.ranks.joint_simulation import RankReplay
+from perfkit.analysis.timeline.step_timeline import Window
 from perfkit.analysis.trace.capture_joining import join_captures
 from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
@@ -32,7 +33,7 @@ class TraceJob(NamedTuple):
 
     `number` is its place among those that were asked for. `captures` are traces of captures for the graphs that it
     replays, of which some `must_fit`. `what_ifs` are changes to simulate; `with_others`: of all ranks
-    at once.
+    at once. `window` is what the timeline shows instead of steps.
     """
 
     source: str
@@ -45,6 +46,7 @@ class TraceJob(NamedTuple):
     must_fit: bool = True
     what_ifs: tuple[str, ...] = ()
     with_others: bool = False
+    window: Window | None = None
 
     def __fspath__(self) -> str:
         return self.source
@@ -105,6 +107,7 @@ def analyze_file(job: TraceJob) -> TraceOutcome:
         counters=None if job.counters is None else read_counters(job.counters),
         what_ifs=job.what_ifs,
         with_others=job.with_others,
+        window=job.window,
     )
     memory, remarks = summarize_memory(read.ops)
     rank = replace(

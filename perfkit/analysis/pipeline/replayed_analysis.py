@@ -14,7 +14,7 @@ from perfkit.analysis.replay.path_spans import build_path_spans, sum_path_kinds
 from perfkit.analysis.replay.rank_graph import compute_delta, extract_rank_graph
 from perfkit.analysis.replay.replay import replay_trace, simulate_what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
-from perfkit.analysis.timeline.step_timeline import build_timelines
+from perfkit.analysis.timeline.step_timeline import Window, build_timelines
 from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.time.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
@@ -43,11 +43,13 @@ def analyze_and_replay(
     by_device: Sequence[DeviceCeilings] = (),
     what_ifs: Sequence[str] = (),
     with_others: bool = False,
+    window: Window | None = None,
 ) -> ReplayedTrace:
     """See `analyze_with_details`; `what_ifs` are changes to simulate
     (`perfkit.analysis.replay.what_if_syntax.parse_what_if`).
 
-    `with_others`: other ranks of its job may be simulated with it.
+    `with_others`: other ranks of its job may be simulated with it. `window` is the time that the timeline shows instead
+    of steps.
     """
     windows = find_step_windows(ops)
     replayed = replay_trace(ops, windows)
@@ -63,7 +65,7 @@ def analyze_and_replay(
     )
     path = None if replayed is None else build_path_spans(replayed)
     classes = replayed.work.classes if replayed is not None and replayed.work.on_device else None
-    shown = build_timelines(ops, analyzed.engine.windows, analyzed.idle, path, classes)
+    shown = build_timelines(ops, analyzed.engine.windows, analyzed.idle, path, classes, window)
     rank_trace = replace(analyzed.rank_trace, timelines=shown)
     if replayed is None or path is None:
         return ReplayedTrace(rank_trace, analyzed.engine, None)

@@ -27,6 +27,7 @@ from perfkit.analysis.pipeline.trace_results import FullResults, ResultCollector
 from perfkit.analysis.ranks.job_notes import describe_jobs, name_jobs
 from perfkit.analysis.ranks.joint_simulation import MOST_RANKS
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
+from perfkit.analysis.timeline.step_timeline import Window
 from perfkit.analysis.trace.trace_labels import label_sides, label_traces
 from perfkit.analysis.trace.trace_provenance import build_trace_provenance
 from perfkit.core.errors import PerfkitError, UsageError
@@ -64,6 +65,7 @@ def analyze_traces(
     counters: str | Path | None = None,
     capture: Named = (),
     what_ifs: Sequence[str] = (),
+    window: Window | None = None,
     engine: str = engines.PROCESSES,
     jobs: int | None = None,
     limits: ReadLimits = DEFAULT_LIMITS,
@@ -81,6 +83,7 @@ def analyze_traces(
         capture: traces with the captures of replayed graphs, likewise; each rank uses its own. By default those next to
             a trace, by the file names of servers.
         what_ifs: changes to simulate on each trace: see `perfkit.analysis.replay.what_if_syntax.parse_what_if`.
+        window: the time that timelines show, instead of steps, in seconds since the first event of a trace.
         engine, jobs: see `engines.run_parallel`.
         limits: limits on reading a trace.
         command: the command line, for the report.
@@ -98,7 +101,9 @@ def analyze_traces(
         raise UsageError(f"--counters needs exactly one trace, got {len(sources)}", id="usage.conflict")
     if device is not None:
         check_device(device)
-    like = TraceJob("", device, _convert_path(counters), limits, 1, 0, captures, what_ifs=tuple(what_ifs))
+    like = TraceJob(
+        "", device, _convert_path(counters), limits, 1, 0, captures, what_ifs=tuple(what_ifs), window=window
+    )
     work = build_jobs(sources, like, engine=engine, jobs=jobs)
     full = analyze_all(work, engine=engine, jobs=jobs, progress=progress)
     return build_analysis(full, others, like._replace(counters=None, what_ifs=()), command)

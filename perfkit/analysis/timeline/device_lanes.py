@@ -17,7 +17,8 @@ from perfkit.trace.ops.ops import Ops
 
 
 def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Iterator[LaneSlices]:
-    """A lane for each stream on which any of the kernels (`rows`, in the order of time) ran, the busiest first."""
+    """A lane for each stream on which any of the kernels (`rows`, in the order of time) ran: those of a device beside
+    each other, the busiest first."""
     if not len(rows):
         return
     ops = whole.ops
@@ -41,12 +42,13 @@ def build_stream_lanes(whole: TraceContext, texts: TextTable, rows: Ints) -> Ite
     link = np.where(launch == NONE, op_event, launch)
     depth = compute_depths(compute_parents(groups.of, start, end)).astype(np.int64)
     busy = np.bincount(groups.of, end - start)
-    for number in np.argsort(-busy, kind="stable").tolist():
+    for number in np.lexsort((-busy, device[groups.first])).tolist():
         mine = np.flatnonzero(groups.of == number)
         yield make_slices(
             words.STREAM, _format_stream_title(ops, int(event[mine[0]]), int(device[mine[0]])), start[mine], end[mine],
             name=name[mine], kind=kind[mine], depth=depth[mine], op=op[mine], module=module[mine],
             shapes=shapes[mine], event=event[mine], link=link[mine],
+            device=ops.devices.number[int(device[mine[0]])],
         )  # fmt: skip
 
 

@@ -16,11 +16,13 @@ class LaneSlices:
     """A lane (one of `LANES`): columns in the order of start, in the trace's time. `name`, `kind`, `op`, `module` and
     `shapes` are numbers of `TextTable`.
 
-    `event` is the row in the trace, NONE for other slices; `link` is the event of origin.
+    `event` is the row in the trace, NONE for other slices; `link` is the event of origin. `device` is the number of a
+    stream's device, NONE of other lanes.
     """
 
     lane: str
     title: str
+    device: int
     start_ns: Ints
     end_ns: Ints
     depth: Ints
@@ -40,7 +42,7 @@ class LaneSlices:
         columns = {
             column.name: getattr(self, column.name)[rows]
             for column in fields(self)
-            if column.name not in ("lane", "title")
+            if column.name not in ("lane", "title", "device")
         }
         return replace(self, **columns)
 
@@ -63,6 +65,7 @@ def make_slices(
     shapes: Ints | None = None,
     event: Ints | None = None,
     link: Ints | None = None,
+    device: int = NONE,
 ) -> LaneSlices:
     """Make a lane of slices in any order; omitted columns are unknown for all."""
     order = np.argsort(start_ns, kind="stable")
@@ -73,7 +76,7 @@ def make_slices(
         return values[order].astype(np.int64, copy=False)
 
     return LaneSlices(
-        lane, title, start_ns[order], end_ns[order], column(depth, 0), column(name), column(kind), column(op),
+        lane, title, device, start_ns[order], end_ns[order], column(depth, 0), column(name), column(kind), column(op),
         column(module), column(shapes), column(event), column(link),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from perfkit.analysis.model.idle import CAUSES
 from perfkit.analysis.model.timeline import MemoryLine, SliceLabels, StepTimeline, TimelineLane
 from perfkit.analysis.replay.path_spans import KINDS, PathSpans
 from perfkit.analysis.timeline.column_packing import pack_column, pack_links, take_differences
+from perfkit.analysis.timeline.counter_lines import build_counter_lines
 from perfkit.analysis.timeline.dense_slices import DenseLane, merge_short_slices
 from perfkit.analysis.timeline.device_lanes import build_collectives_lane, build_stream_lanes
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
@@ -22,6 +23,8 @@ from perfkit.analysis.trace.idle.idle_pieces import IdleTime
 from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals
 from perfkit.analysis.trace.time.step_windows import StepWindows
+from perfkit.core import units
+from perfkit.core.errors import UsageError
 from perfkit.trace.event_nesting import find_around_times
 from perfkit.trace.memory.consistency import compute_bytes_before, has_allocator_count
 from perfkit.trace.memory.device_names import get_device_name, group_by_device
@@ -65,7 +68,9 @@ def _thin_rows(time: Ints, level: Ints, length: int) -> Ints:
 
 
 _ALIKE = 0.01  # of the median: steps that differ by less show the same
-MEDIAN, SLOWEST, FASTEST, WHOLE = "median", "slowest", "fastest", ""
+MEDIAN, SLOWEST, FASTEST, WHOLE, WINDOW = "median", "slowest", "fastest", "", "window"
+
+Window = tuple[float, float]  # seconds since the first event of the trace
 
 
 class SelectedStep(NamedTuple):
@@ -82,9 +87,12 @@ class SelectedStep(NamedTuple):
     step_end_ns: int
 
 
-def select_steps(ops: Ops, windows: StepWindows) -> Iterator[SelectedStep]:
+def select_steps(ops: Ops, windows: StepWindows, window: Window | None = None) -> Iterator[SelectedStep]:
     """The median step first, then the slowest and the fastest where these differ from it; of a trace without steps the
-    whole."""
+    whole; nothing but the window where one is asked for."""
+    if window is not None:
+        yield _select_window(window, *windows.span)
+        return
     if not windows.are_steps:
         yield from (SelectedStep(None, WHOLE, begin, end, begin, end) for begin, end in windows.spans.tolist())
         return
@@ -95,6 +103,15 @@ def select_steps(ops: Ops, windows: StepWindows) -> Iterator[SelectedStep]:
     for index, why in ((int(by_length[-1]), SLOWEST), (int(by_length[0]), FASTEST)):
         if abs(length[index] - length[median]) >= _ALIKE * length[median]:
             yield _select_step(ops, windows, index, why)
+
+
+def _select_window(window: Window, first: int, last: int) -> SelectedStep:
+    begin, end = (min(first + round(seconds * 1e9), last) for seconds in window)
+    if begin >= end:
+        given = " to ".join(f"{seconds:g} s" for seconds in window)
+        lasts = units.format_seconds((last - first) / 1e9)
+        raise UsageError(f"--window is {given}, but the trace lasts {lasts}; give times within it")
+    return SelectedStep(None, WINDOW, begin, end, begin, end)
 
 
 def _select_step(ops: Ops, windows: StepWindows, index: int, why: str) -> SelectedStep:
@@ -160,14 +177,16 @@ def build_timelines(
     idle: IdleTime | None = None,
     path: PathSpans | None = None,
     classes: NDArray[np.int8] | None = None,
+    window: Window | None = None,
 ) -> tuple[StepTimeline, ...]:
-    """Build timelines of the median step and of a few notable ones; of a trace without steps, the whole.
+    """Build timelines of the median step and of a few notable ones; of a trace without steps, the whole; or of
+    `window` alone, of which a part must lie in the trace (`UsageError`).
 
     `idle` is the idle time of its devices and `path` its critical path, None where they have none. `classes` are
     those of its work (`Work.classes`), found here where they are not given.
     """
     whole = TraceContext.from_ops(ops, idle, path, classes)
-    return tuple(_build_timeline(whole, chosen, windows.span[0]) for chosen in select_steps(ops, windows))
+    return tuple(_build_timeline(whole, chosen, windows.span[0]) for chosen in select_steps(ops, windows, window))
 
 
 def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> StepTimeline:
@@ -204,6 +223,7 @@ def _build_timeline(whole: TraceContext, chosen: SelectedStep, origin: int) -> S
             _pack_lane(each, recorded, numbers, begin, end) for each, recorded in zip(dense, lanes, strict=True)
         ),
         memory=tuple(build_memory_lines(trace.memory, begin, end)),
+        counters=tuple(build_counter_lines(trace.counters, lanes, begin, end)),
         merged_slices=merged,
         shortest_ns=shortest,
     )
@@ -261,4 +281,8 @@ def _pack_lane(dense: DenseLane, recorded: LaneSlices, numbers: Ints, begin: int
         merged_label=pack_column(dense.merged_label),
         merged_count=pack_column(dense.merged_count),
         merged_ns=pack_column(dense.merged_ns),
+        mixed_place=pack_column(dense.mixed_place),
+        mixed_kind=pack_column(dense.mixed_kind),
+        mixed_count=pack_column(dense.mixed_count),
+        mixed_ns=pack_column(dense.mixed_ns),
     )

@@ -9,6 +9,8 @@ from perfkit.analysis.model import timeline as words
 from perfkit.analysis.model.time_split import UNRECORDED
 from perfkit.analysis.timeline import dense_slices
 from perfkit.analysis.timeline.lane_columns import unpack_lane
+from perfkit.analysis.timeline.step_timeline import WINDOW
+from perfkit.core.errors import UsageError
 from tests.fixtures.gpu_traces import training_events
 from tests.fixtures.step_timelines import lane, shown, slice_at, steps_of
 from tests.fixtures.traces import Event, kernel, launch, mark, memory, op
@@ -103,6 +105,20 @@ def test_the_median_step_comes_first_then_the_slowest_and_the_fastest(tmp_path: 
         (1, "fastest", 100_000),
     ]
     assert [round(step.start_s * 1e6) for step in steps] == [360, 100, 0]
+
+
+def test_a_window_is_shown_instead_of_steps(tmp_path: Path) -> None:
+    events = [event for number in range(4) for event in (mark(f"ProfilerStep#{number}", 100 * number, 100),)]
+    events += [op("aten::mm", 100 * number + 5, 20, [(4, 4), (4, 4)]) for number in range(4)]
+    (step,) = steps_of(tmp_path, events, window=(90e-6, 210e-6))
+    assert (step.number, step.selection, step.length_ns) == (None, WINDOW, 120_000)
+    products = [each for each in shown(step, lane(step, words.THREAD)) if each.name == "aten::mm"]
+    assert [(each.start_us, each.end_us) for each in products] == [(15, 35), (115, 135)]
+
+
+def test_a_window_outside_the_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--window"):
+        steps_of(tmp_path, [op("aten::mm", 0, 20, [(4, 4), (4, 4)])], window=(1.0, 2.0))
 
 
 def test_a_trace_without_steps_is_shown_whole(tmp_path: Path) -> None:

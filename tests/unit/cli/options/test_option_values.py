@@ -3,7 +3,12 @@ import pytest
 
 from perfkit.core.errors import UsageError
 from perfkit.core.parse_units import parse_amount
-from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
+from perfkit_cli.options.option_values import (
+    parse_duration_option,
+    parse_memory_option,
+    parse_window_option,
+    require_one_of,
+)
 
 CONTEXT = click.Context(click.Command("test"))
 OPTION = click.Option(["--memory-limit"])
@@ -38,3 +43,14 @@ def test_a_name_that_is_not_known_proposes_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"'cdua'.* 'cuda'") as error:
         check(CONTEXT, OPTION, "cdua")
     assert error.value.id == "usage.unknown_device"
+
+
+def test_a_window_is_two_times() -> None:
+    assert parse_window_option(CONTEXT, OPTION, "1.2s:1.25s") == (1.2, 1.25)
+    assert parse_window_option(CONTEXT, OPTION, "0:30ms") == (0.0, 0.03)
+
+
+@pytest.mark.parametrize("text", ["1.2s", "2s:1s", "1s:1s", "1:2", "-1s:2s"])
+def test_what_is_no_window_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--memory-limit: "):
+        parse_window_option(CONTEXT, OPTION, text)
