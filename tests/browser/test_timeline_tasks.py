@@ -175,6 +175,45 @@ def test_back_returns_to_where_one_was(page: Any) -> None:
     assert page.locator("#drawer").is_hidden()
 
 
+def test_flows_and_matches_are_followed_by_keys(page: Any) -> None:
+    search = page.get_by_role("searchbox", name="Search the timeline")
+    search.fill("softmax_warp")
+    count = page.locator(".timeline [data-count]")
+    whole = count.inner_text()
+    page.locator(".lanes canvas").focus()
+    name = page.locator("[data-told] code")
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    assert count.inner_text() == f"2 of {whole}"
+    kernel_name, key = name.inner_text(), page.evaluate("perfkitSelection.get()")
+    page.keyboard.press("[")
+    assert name.inner_text() == "cudaLaunchKernel"
+    page.keyboard.press("]")
+    assert (name.inner_text(), page.evaluate("perfkitSelection.get()")) == (kernel_name, key)
+    page.keyboard.press("p")
+    assert count.inner_text() == f"1 of {whole}"
+    search.fill("")
+
+
+def test_details_are_read_by_keys_and_escape_returns_to_the_lanes(page: Any) -> None:
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "drawer"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#drawer') !== null")
+    page.keyboard.press("Escape")
+    assert page.locator("#drawer").is_hidden()
+    assert page.evaluate("document.activeElement.matches('.lanes canvas')")
+
+
+def test_no_button_lies_under_the_docked_details(page: Any) -> None:
+    page.keyboard.press("Enter")
+    edge = page.locator("#drawer").bounding_box()["x"]
+    for button in page.locator(".timeline .tools button:visible").all():
+        box = button.bounding_box()
+        assert box["x"] + box["width"] <= edge
+
+
 def test_the_keyboard_alone_selects_moves_sums_and_clears(page: Any) -> None:
     page.keyboard.press("Enter")
     drawer = page.locator("#drawer")
@@ -212,7 +251,7 @@ def test_the_count_of_a_search_tells_drawn_matches_from_recorded_ones(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a step with too many slices the ops are merged, and every kernel stays."""
-    monkeypatch.setattr(dense_slices, "MOST_SLICES", KERNELS + 400)
+    monkeypatch.setattr(dense_slices, "MOST_SLICES", KERNELS + 1_400)
     path = tmp_path / "dense.html"
     analysis, step = timelines(tmp_path)
     assert step.merged_slices > KERNELS
@@ -226,6 +265,37 @@ def test_the_count_of_a_search_tells_drawn_matches_from_recorded_ones(
     search.fill("cudaLaunchKernel")
     recorded = re.findall(r"[\d,]+ recorded", count.inner_text())
     assert recorded == [f"{KERNELS:,} recorded"]
+    # In a part of the step one reads how many are merged there, and the command that shows each of them.
+    dense = page.locator(".timeline .dense")
+    assert dense.is_hidden()
+    for _ in range(4):
+        page.locator("[data-in]").click()
+    dense.wait_for()
+    page.wait_for_timeout(400)  # it is written when the view rests
+    begin, end = map(float, re.search(r"--window ([\d.]+)s:([\d.]+)s", dense.inner_text()).groups())  # type: ignore[union-attr]
+    left, right = page.evaluate(f"[{TIMELINE}.view.left, {TIMELINE}.view.right]")
+    assert (begin, end) == (pytest.approx(left / 1e9, abs=2e-6), pytest.approx(right / 1e9, abs=2e-6))
+    part = analyze_traces([str(tmp_path / "trace.json.gz")], jobs=1, window=(begin, end)).traces[0].timelines[0]
+    assert (part.merged_slices, part.length_ns) == (0, pytest.approx(right - left, abs=2_000))
+    page.close()
+
+
+def test_a_range_over_merged_slices_has_the_sums_of_those_that_were_recorded(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole = timelines(tmp_path)
+    monkeypatch.setattr(dense_slices, "MOST_SLICES", KERNELS // 2)
+    path = tmp_path / "dense.html"
+    analysis, step = timelines(tmp_path)
+    assert step.merged_slices > KERNELS
+    path.write_text(html.render(build_document(analysis)), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    follow(page, path).page.locator(".timeline[data-step='0']").wait_for()
+    found = page.evaluate(f"timelineRange.sums({TIMELINE}.step, {{ left: 0, right: {step.length_ns} }})")
+    kinds = {row["kind"]: (row["count"], pytest.approx(row["ns"], abs=1)) for row in found["kinds"]}
+    assert kinds == sum_kinds(whole, 0, step.length_ns)
+    busy = {row["lane"]["name"]: row["busy"] for row in found["lanes"]}
+    assert all(busy[lane.name] == pytest.approx(lane.busy_ns) for lane in step.lanes if lane.kind == STREAM)
     page.close()
 
 

@@ -212,6 +212,7 @@ class Timeline(Block):
     """Named steps, event by event; the first is shown first: interactive on pages, static in files.
 
     `words` is the text alternative of the first step. `looks` are name, color and fill pattern of each kind of slice.
+    `commands` analyze the traces of those steps of which some slices are merged.
     """
 
     steps: Mapping[str, StepTimeline]
@@ -220,6 +221,7 @@ class Timeline(Block):
     title: str = ""
     caption: str = ""
     looks: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 from markupsafe import Markup
 
 from perfkit.analysis.model.timeline import COLLECTIVES, PYTHON, STREAM, StepTimeline
@@ -35,9 +34,10 @@ from perfkit_reports.render.page import (
     read_script,
     read_template,
 )
+from perfkit_reports.render.timeline.packed_step import pack_step
 from perfkit_reports.selection import is_shortened, make_key
 
-SCRIPTS = tuple(f"timeline/{name}.js" for name in ("data", "drawing", "range", "pointers", "timeline"))
+SCRIPTS = tuple(f"timeline/{name}.js" for name in ("data", "tracks", "drawing", "range", "pointers", "timeline"))
 
 _OF_KERNELS = (STREAM, COLLECTIVES)
 _FRAME = re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)")
@@ -47,7 +47,8 @@ _SHORT = 48  # maximum characters in a slice
 def build_timeline_sheet(block: Timeline) -> dict[str, Any]:
     """Plain data for `templates/timeline/`; full names are kept for search and selection."""
     return {
-        "steps": [compress_data(msgspec.json.encode(step)) for step in block.steps.values()],
+        "steps": [compress_data(pack_step(step)) for step in block.steps.values()],
+        "commands": [block.commands.get(name, "") for name in block.steps],
         "keys": {
             text: make_key("", text)[1:] for step in block.steps.values() for text in step.texts if is_shortened(text)
         },

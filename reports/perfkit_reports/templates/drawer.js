@@ -168,7 +168,8 @@
     perfkitSelection.set("", "drawer");
     if (focused && opener?.isConnected) opener.focus({ preventScroll: true });
   }
-  perfkitSelection.on((key) => {
+  perfkitSelection.on((key, from) => {
+    if (from === "timeline") opener = document.activeElement; // Esc returns to it
     mark();
     if (key) return open(key);
     drawer.hidden = true;

@@ -1,16 +1,17 @@
 """Timelines of steps: the selection of a report, and the first one's lanes in words."""
 
+import shlex
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-
-import msgspec
 
 from perfkit.analysis.model import timeline as lanes
 from perfkit.analysis.model.timeline import StepTimeline, TimelineLane
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.timeline.dense_slices import MOST_SLICES
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
+from perfkit.analysis.timeline.step_timeline import WINDOW
 from perfkit.core import units
 from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.cells import format_factor, make_integer_cell, make_seconds_cell, make_share_cell, make_text_cell
@@ -18,6 +19,7 @@ from perfkit_reports.document.blocks import Group, Section, Table, Timeline
 from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.tables import Column
 from perfkit_reports.palette import WorkStyle, get_slice_style
+from perfkit_reports.render.timeline.packed_step import pack_step
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.wording import format_plural
@@ -26,6 +28,7 @@ from perfkit_reports.wording import format_plural
 ROOM = 450_000
 _LETTERS = 4 / 3  # characters of a byte
 _LONGEST = 10  # idle times in the table
+_FITS = 0.8  # of as many slices as a page has room for: a part of a step may have more than its share
 _LONGER = 0.01  # than the step: the time from its launches to its end
 
 _LANES: tuple[Column[tuple[TimelineLane, int]], ...] = (
@@ -56,23 +59,26 @@ def build_timeline_section(analysis: TraceAnalysis) -> Section | None:
 def build_section(traces: Sequence[RankTrace], room: int | None = None) -> Section | None:
     """Build the section, with as many steps as `room` has characters for (`ROOM` if None); the first is always
     shown."""
-    steps = dict(_select_steps(traces, ROOM if room is None else room))
-    if not steps:
+    selected = tuple(_select_steps(traces, ROOM if room is None else room))
+    if not selected:
         return None
+    steps = {name: step for name, _, step in selected}
+    commands = {name: _make_command(trace) for name, trace, step in selected if step.merged_slices}
     name, first = next(iter(steps.items()))
     block = Timeline(
         id="timeline",
         label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} in {len(first.lanes)} lanes",
         steps=steps,
         looks={kind: (look.name, look.color, look.pattern) for kind, look in _list_looks(steps.values())},
-        caption=" ".join(filter(None, (_describe_clock(traces), _describe_merged(first)))),
+        caption=" ".join(filter(None, (_describe_clock(traces), _describe_merged(first, commands.get(name, ""))))),
+        commands=commands,
         words=Group(id="timeline-words", blocks=(*_build_lanes_table(name, first), *_build_idle_table(name, first))),
     )
     return Section("timeline", "Timeline", (block,))
 
 
-def _select_steps(traces: Sequence[RankTrace], whole_room: int) -> Iterator[tuple[str, StepTimeline]]:
-    """Select steps by name: the first of each trace, then further ones while there is room."""
+def _select_steps(traces: Sequence[RankTrace], whole_room: int) -> Iterator[tuple[str, RankTrace, StepTimeline]]:
+    """Select steps by name, with their traces: the first of each, then further ones while there is room."""
     room = whole_room
     firsts = [(trace, step) for trace in traces for step in trace.timelines[:1]]
     others = [(trace, step) for trace in traces for step in trace.timelines[1:]]
@@ -80,11 +86,11 @@ def _select_steps(traces: Sequence[RankTrace], whole_room: int) -> Iterator[tupl
         size = _measure_size(step)
         if size <= room or room == whole_room:
             room -= size
-            yield _format_name(trace, step, several=len(traces) > 1), step
+            yield _format_name(trace, step, several=len(traces) > 1), trace, step
 
 
 def _measure_size(step: StepTimeline) -> int:
-    return int(_LETTERS * len(zlib.compress(msgspec.json.encode(step))))
+    return int(_LETTERS * len(zlib.compress(pack_step(step))))
 
 
 def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
@@ -92,6 +98,9 @@ def _format_name(trace: RankTrace, step: StepTimeline, *, several: bool) -> str:
 
     Its times are the trace's: `traced 34.9 ms` where steps were timed without a profiler.
     """
+    if step.selection == WINDOW:
+        begin, end = (_format_time(seconds) for seconds in (step.start_s, step.start_s + step.length_ns / 1e9))
+        return f"{trace.label}, {begin} to {end}" if several else f"{begin} to {end} of the trace"
     what = "whole trace" if step.number is None else f"step {step.number}"
     why = f" ({step.selection})" if step.selection else ""
     whose = f"{trace.label}, " if several else ""
@@ -119,12 +128,26 @@ def _describe_clock(traces: Sequence[RankTrace]) -> str:
     return f"Traced times; profiler slowdown {' to '.join(ends)}."
 
 
-def _describe_merged(step: StepTimeline) -> str:
-    if not step.merged_slices:
+def _describe_merged(step: StepTimeline, command: str) -> str:
+    if not command:
         return ""
     longest = units.format_seconds(step.shortest_ns / 1e9)
     merged = format_plural(step.merged_slices, "slice")
-    return f"{merged} of at most {longest} drawn as dense stretches; search counts and sums each."
+    part = _FITS * MOST_SLICES / step.slices * step.length_ns / 1e9
+    begin, end = _format_time(step.start_s), _format_time(step.start_s + part)
+    return (
+        f"{merged} of at most {longest} drawn as dense stretches; search counts and sums each. "
+        f"{command} --window {begin}:{end} writes a page with every slice of that time."
+    )
+
+
+def _make_command(trace: RankTrace) -> str:
+    return shlex.join(("perfkit", "analyze", trace.file_info.path))
+
+
+def _format_time(seconds: float) -> str:
+    """`1.2034s`, to a microsecond, as `--window` takes it."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
 
 
 def _build_lanes_table(name: str, step: StepTimeline) -> tuple[Table, ...]:

@@ -10,33 +10,96 @@ const timelineData = (() => {
     return steps;
   }
   // Differences among those that have a link: 0 is none, and so a difference that is not positive is one less.
-  function links(text, count) {
+  function links(column, count) {
     const found = new Int32Array(count).fill(NONE);
     let last = 0;
-    integers(text).forEach((step, place) => {
+    column.forEach((step, place) => {
       if (step) found[place] = (last += step > 0 ? step : step + 1) - 1;
     });
     return found;
   }
 
-  function decoded(step) {
-    const labels = Object.fromEntries(Object.entries(step.labels).map(([name, column]) => [name, integers(column)]));
+  // Columns follow each other in the order of a lane's header: of each the lowest bytes of all values, then the next.
+  function reader(bytes, offset) {
+    return (count, width) => {
+      const values = new Float64Array(count);
+      for (let plane = 0, factor = 1; plane < width; plane += 1, factor *= 256, offset += count)
+        for (let place = 0; place < count; place += 1) values[place] += bytes[offset + place] * factor;
+      for (let place = 0; place < count; place += 1) values[place] = values[place] % 2 ? -(values[place] + 1) / 2 : values[place] / 2;
+      return values;
+    };
+  }
+  // A start is told from what it follows: the slice before it of its depth, or the one around it.
+  function starts(gaps, duration, depth) {
+    const [ends, above] = [[], []];
+    return gaps.map((gap, place) => {
+      const level = depth[place];
+      const start = gap + Math.max(0, ends[level] ?? 0, above[level - 1] ?? 0);
+      [ends[level], above[level]] = [start + duration[place], start];
+      return start;
+    });
+  }
+
+  function decoded(buffer) {
+    const size = new DataView(buffer).getUint32(0, true);
+    const bytes = new Uint8Array(buffer);
+    const step = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + size)));
+    const read = reader(bytes, 4 + size);
+    const labels = Object.fromEntries(Object.entries(step.labels).map(([name, column]) => [name, [...integers(column)]]));
     let first = 0;
-    const lanes = step.lanes.map((packed, place) => {
-      const start = summed(floats(packed.start_ns));
-      const end = floats(packed.duration_ns).map((duration, slice) => start[slice] + duration);
-      const depth = packed.depth ? integers(packed.depth) : new Int32Array(start.length);
+    const lanes = step.lanes.map(({ kind, name, columns }, place) => {
+      const found = Object.fromEntries(Object.entries(columns).map(([column, [count, width]]) => [column, read(count, width)]));
+      const count = found.gap_ns.length;
+      const column = (key) => found[key] ?? new Float64Array(0);
+      const depth = Int32Array.from(found.depth ?? new Float64Array(count));
+      const start = starts(found.gap_ns, column("duration_ns"), depth);
+      const end = column("duration_ns").map((duration, slice) => start[slice] + duration);
       // A slice may stand for several that are too short to be written one by one: `busy` of its time they run.
-      const count = packed.count ? integers(packed.count) : null;
-      const busy = packed.count ? floats(packed.slice_busy_ns) : null;
-      const merged = [packed.merged_label, packed.merged_count].map(integers).concat([floats(packed.merged_ns)]);
-      const lane = { place, kind: packed.kind, name: packed.name, first, start, end, depth, count, busy, merged, label: integers(packed.label), link: links(packed.link, start.length) };
-      first += start.length;
+      const lane = {
+        place, kind, name, first, start, end, depth, count: found.count ?? null, busy: found.slice_busy_ns ?? null,
+        merged: ["merged_label", "merged_count", "merged_ns"].map(column), mixed: mixed(found),
+        label: Int32Array.from(column("label")), link: links(column("link"), count),
+      };
+      first += count;
+      return lane;
+    });
+    const slices = first;
+    const tracks = [...step.counters.map(counter), ...step.memory.map(memory)].map((track) => {
+      const lane = sampled(step, labels, { ...track, place: lanes.length, first });
+      lanes.push(lane);
+      first += lane.start.length;
       return lane;
     });
     for (const lane of lanes) lane.rows = rows(lane);
-    const memory = step.memory.map((line) => ({ device: line.device, time: summed(floats(line.time_ns)), bytes: summed(floats(line.bytes)) }));
-    return { ...step, labels, lanes, memory, slices: first };
+    return { ...step, labels, lanes, tracks, slices, drawn: arranged(lanes, tracks) };
+  }
+
+  // Kinds of a stretch that has several: [kind, count, time] by its place.
+  function mixed({ mixed_place: places = [], mixed_kind: kind, mixed_count: count, mixed_ns: time }) {
+    const found = new Map();
+    places.forEach((place, row) => found.set(place, [...(found.get(place) ?? []), [kind[row], count[row], time[row]]]));
+    return found;
+  }
+
+  // Samples of a counter, and bytes of a device's memory: a lane whose slices have values, each from one sample to the
+  // next. They come after all others, to which links lead by their numbers.
+  const counter = (line) => ({ name: line.unit ? line.name.replace(` (${line.unit})`, "") : line.name, unit: line.unit, below: line.below, times: summed(floats(line.time_ns)), values: Float64Array.from(line.value), holds: line.holds_ns });
+  const memory = (line) => ({ name: `memory, ${line.device}`, unit: "B", below: NONE, times: summed(floats(line.time_ns)), values: summed(floats(line.bytes)), holds: Infinity });
+  function sampled(step, labels, { place, first, name, unit, below, times, values, holds }) {
+    const label = labels.name.length;
+    const text = (value) => (step.texts.includes(value) ? step.texts.indexOf(value) : step.texts.push(value) - 1);
+    for (const [column, value] of [["name", text(name)], ["kind", text("counter")], ["op", NONE], ["module", NONE], ["shapes", NONE]]) labels[column].push(value);
+    const end = times.map((time, sample) => Math.min(times[sample + 1] ?? step.length_ns, time + holds, step.length_ns));
+    return {
+      place, first, name, unit, below, values, kind: "counter", start: times, end, depth: new Int32Array(times.length), count: null, busy: null,
+      merged: [[], [], []], mixed: new Map(), label: new Int32Array(times.length).fill(label), link: new Int32Array(times.length).fill(NONE),
+      most: values.reduce((high, value) => Math.max(high, value), 0), least: values.reduce((low, value) => Math.min(low, value), 0),
+    };
+  }
+  // Lanes from top to bottom: a track is below the streams of its device.
+  function arranged(lanes, tracks) {
+    const under = (place) => tracks.filter((track) => track.below === place);
+    return [...lanes.filter((lane) => lane.kind !== "counter").flatMap((lane) => [lane, ...under(lane.place)]), ...under(NONE)];
   }
 
   // A row a depth: places of its slices, with their times beside each other.
@@ -67,14 +130,15 @@ const timelineData = (() => {
 
   // A slice by its number over all lanes.
   function slice(step, number) {
-    const lane = step.lanes[above(step.lanes.map((each) => each.first), number) - 1];
+    step.firsts ??= step.lanes.map((each) => each.first);
+    const lane = step.lanes[above(step.firsts, number) - 1];
     return at(step, lane, number - lane.first);
   }
   function at(step, lane, place) {
     const label = lane.label[place];
     const text = (column) => (step.labels[column][label] === NONE ? "" : step.texts[step.labels[column][label]]);
     return {
-      lane, place, label, count: lane.count?.[place] ?? 1, busy: lane.busy?.[place] ?? lane.end[place] - lane.start[place], number: lane.first + place, start: lane.start[place], end: lane.end[place], depth: lane.depth[place], link: lane.link[place],
+      lane, place, label, count: lane.count?.[place] ?? 1, busy: lane.busy?.[place] ?? lane.end[place] - lane.start[place], number: lane.first + place, start: lane.start[place], end: lane.end[place], depth: lane.depth[place], link: lane.link[place], value: lane.values?.[place],
       name: text("name"), kind: text("kind"), op: text("op"), module: text("module"), shapes: text("shapes"),
     };
   }
@@ -100,10 +164,11 @@ const timelineData = (() => {
     });
   }
 
-  // Of each lane, how many recorded slices have one of some labels, and how long these are together.
+  // Of each lane, how many recorded slices have one of some labels, and how long these are together; a track is one.
   function totals(step, labels) {
     return step.lanes.map((lane) => {
       let [count, time] = [0, 0];
+      if (lane.kind === "counter") return { lane, count: labels[lane.label[0]], time };
       lane.label.forEach((label, place) => {
         if (!labels[label] || (lane.count && lane.count[place] > 1)) return;
         count += 1;
@@ -118,5 +183,17 @@ const timelineData = (() => {
     });
   }
 
-  return { decoded, totals, rows, above, slice, at, following, matching, NONE };
+  // How many recorded slices of a range lie in stretches with others.
+  function mergedIn(step, left, right) {
+    let found = 0;
+    for (const lane of step.lanes.filter((each) => each.count))
+      for (const row of lane.rows)
+        for (let place = above(row.end, left); place < row.start.length && row.start[place] < right; place += 1) {
+          const count = lane.count[row.slices[place]];
+          if (count > 1) found += count;
+        }
+    return found;
+  }
+
+  return { decoded, mergedIn, totals, rows, above, slice, at, following, matching, NONE };
 })();

@@ -2,7 +2,7 @@
 // Draws what of a step is on the screen: each row in as many rectangles as it has pixels at most, whatever lies in it.
 const timelineDrawing = (() => {
   const { above } = timelineData;
-  const AXIS = 24, ROW = 18, THIN = 4, GAP = 9, HEAD = 18, MEMORY = 44;
+  const AXIS = 24, ROW = 18, THIN = 4, GAP = 9, HEAD = 18, TRACK = 40;
   const FONT = "11px system-ui, sans-serif";
   const LETTER = 6.1; // pixels, on average
 
@@ -12,26 +12,20 @@ const timelineDrawing = (() => {
     return `${Number((ns / size).toPrecision(ns < 1e3 ? 3 : 4))} ${unit}`;
   }
 
-  // Where lanes lie, from top to bottom. An open lane has a row a depth, a folded one thin ones without names.
+  // Where lanes lie, from top to bottom. An open lane has a row a depth, a folded one thin ones without names; a track is high, or low.
   function layout(step, folded, narrow) {
     const gutter = narrow ? 0 : 150;
+    const lanes = [];
     let y = 0;
-    const lanes = step.lanes.map((lane) => {
+    for (const lane of step.drawn) {
       const thin = folded.has(lane.place);
-      const row = thin ? THIN : ROW;
+      const row = lane.kind === "counter" ? (thin ? ROW : TRACK) : thin ? THIN : ROW;
       const top = y + (narrow ? HEAD : 0);
       const height = Math.max(row * Math.max(lane.rows.length, 1), narrow ? 0 : ROW);
-      const placed = { lane, top, row, height, head: y };
+      lanes[lane.place] = { lane, top, row, height, head: y };
       y = top + height + GAP;
-      return placed;
-    });
-    const memory = step.memory.map((line) => {
-      const top = y + (narrow ? HEAD : 0);
-      const placed = { line, top, height: MEMORY, head: y };
-      y = top + MEMORY + GAP;
-      return placed;
-    });
-    return { gutter, lanes, memory, height: y };
+    }
+    return { gutter, lanes, height: y };
   }
 
   // As a pixel's bytes lie in memory, without its opacity.
@@ -118,13 +112,14 @@ const timelineDrawing = (() => {
     context.clip();
     bounds(context, step, placed, look, x);
     const shown = (top, height) => top + height >= look.top && top <= look.bottom;
-    const lines = placed.lanes
-      .filter((one) => shown(one.head, one.height + HEAD))
-      .flatMap((one) => one.lane.rows.map((row, depth) => ({ one, row, marked: look.marked?.[one.lane.place][depth], top: one.top + depth * one.row })));
+    const inSight = placed.lanes.filter((one) => shown(one.head, one.height + HEAD));
+    const [tracks, rest] = [true, false].map((which) => inSight.filter((one) => (one.lane.kind === "counter") === which));
+    const lines = rest.flatMap((one) => one.lane.rows.map((row, depth) => ({ one, row, marked: look.marked?.[one.lane.place][depth], top: one.top + depth * one.row })));
     names(context, step, slices(context, step, view, lines, width, gutter, look), gutter, look);
-    for (const one of placed.memory) if (shown(one.head, one.height)) memory(context, one, view, x, look);
+    for (const one of tracks) timelineTracks.draw(context, one, view, x, look);
     if (look.path) path(context, step, placed, view, x, look);
     if (look.range) band(context, look.range, placed.height, x, look);
+    if (look.cursor !== null && tracks.length) timelineTracks.drawCursor(context, tracks, look.cursor, placed.height, x, look);
     if (look.chosen) outline(context, placed, look.chosen, x, look);
     context.restore();
   }
@@ -146,7 +141,7 @@ const timelineDrawing = (() => {
     const found = []; // wide enough for more than their color
     const fill = (line, row, label, alpha, told) =>
       sweep(row, view.left, view.right, scale, (x, across, slice, share) => {
-        if (told && across > room) found.push([x / look.ratio, across / look.ratio, label[slice], lines[line]]);
+        if (told && across > room) found.push([x / look.ratio, across / look.ratio, slice, lines[line]]);
         const color = (look.fills[kinds[label[slice]]].rgb | (alpha << 24)) >>> 0;
         const from = Math.max(Math.round(x), 0);
         const until = Math.min(Math.max(Math.round(x + across) - (across > 3 ? 1 : 0), from + 1), wide);
@@ -166,21 +161,23 @@ const timelineDrawing = (() => {
     return found;
   }
 
-  // The pattern of its kind and its name.
+  // The pattern of its kind and its name; of a stretch the number of its slices.
   function names(context, step, found, gutter, look) {
     context.font = FONT;
     context.textBaseline = "middle";
-    for (const [x, width, label, { top, one }] of found) {
+    for (const [x, width, slice, { top, one }] of found) {
+      const label = one.lane.label[slice];
+      const several = one.lane.count?.[slice] ?? 1;
       const style = look.fills[step.labels.kind[label]];
-      if (style.pattern) {
+      if (style.pattern && several === 1) {
         context.fillStyle = style.pattern;
         context.fillRect(gutter + x, top, width - 1, one.row - 2);
       }
       const from = Math.max(x, 0);
       const room = Math.floor((x + width - from - 8) / LETTER);
       if (room < 3) continue;
-      const name = step.shown[label];
-      context.fillStyle = style.ink;
+      const name = several > 1 ? `${several.toLocaleString("en")} merged` : step.shown[label];
+      context.fillStyle = several > 1 ? look.ink : style.ink;
       context.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, gutter + from + 4, top + one.row / 2 - 0.5);
     }
   }
@@ -229,21 +226,6 @@ const timelineDrawing = (() => {
     for (const edge of [left, right]) context.fillRect(edge - 0.5, 0, 1, height);
   }
 
-  function memory(context, one, view, x, look) {
-    const { time, bytes } = one.line;
-    const most = bytes.reduce((high, each) => Math.max(high, each), 1);
-    const y = (held) => one.top + one.height - (held / most) * (one.height - 2);
-    context.fillStyle = look.memory;
-    context.beginPath();
-    context.moveTo(x(time[0]), one.top + one.height);
-    for (let place = 0; place < time.length; place += 1) {
-      context.lineTo(x(time[place]), y(bytes[Math.max(place - 1, 0)]));
-      context.lineTo(x(time[place]), y(bytes[place]));
-    }
-    context.lineTo(x(time[time.length - 1]), one.top + one.height);
-    context.fill();
-  }
-
   const box = (placed, slice, x) => {
     const one = placed.lanes[slice.lane.place];
     return { left: x(slice.start), right: x(slice.end), top: one.top + slice.depth * one.row, height: one.row - 1 };
@@ -279,10 +261,16 @@ const timelineDrawing = (() => {
       const [from, until] = other.start < chosen.slice.start ? [to, { left, top, height }] : [{ left, top, height }, to];
       context.beginPath();
       context.moveTo(from.left, from.top + from.height / 2);
-      context.bezierCurveTo(from.left, until.top, until.left, from.top, until.left, until.top + until.height / 2);
+      const [tip, down] = [until.top + (until.top > from.top ? 0 : until.height), until.top > from.top ? 1 : -1];
+      context.bezierCurveTo(from.left, tip, until.left, from.top, until.left, tip);
       context.lineWidth = 1.5;
-      context.strokeStyle = look.accent;
+      context.strokeStyle = context.fillStyle = look.accent;
       context.stroke();
+      context.beginPath(); // the head of the arrow
+      context.moveTo(until.left, tip);
+      context.lineTo(until.left - 4, tip - 8 * down);
+      context.lineTo(until.left + 4, tip - 8 * down);
+      context.fill();
     }
     context.lineWidth = 2;
     context.strokeStyle = look.ink;

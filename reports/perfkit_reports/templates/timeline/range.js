@@ -21,24 +21,29 @@ const timelineRange = (() => {
     return total;
   }
 
-  // By kind: how many slices, and how long without those that lie in them. A stretch of merged slices is of the kind of
-  // its longest; one that the range cuts has all of its slices in it.
+  // By kind: how many slices, and how long without those that lie in them. A stretch of merged slices that the range cuts
+  // has all of its slices in it.
   function kinds(step, lanes, left, right) {
     const found = new Map();
-    const kindOf = (lane, row, place) => step.labels.kind[lane.label[row.slices[place]]];
     const add = (kind, count, ns) => {
       const sum = found.get(kind) ?? { kind: step.texts[kind], count: 0, ns: 0 };
       found.set(kind, { ...sum, count: sum.count + count, ns: sum.ns + ns });
+    };
+    // A stretch of several kinds has its parts of a count and a time.
+    const spread = (lane, row, place, share, ns) => {
+      const number = row.slices[place];
+      const parts = lane.mixed.get(number) ?? [[step.labels.kind[lane.label[number]], lane.count?.[number] ?? 1, row.busy[place]]];
+      for (const [kind, count, time] of parts) add(kind, count * share, (ns * time) / Math.max(row.busy[place], 1));
     };
     for (const lane of lanes)
       lane.rows.forEach((row, depth) =>
         within(row, left, right, (place, begin, end) => {
           const time = ((end - begin) * row.busy[place]) / Math.max(row.end[place] - row.start[place], 1);
-          add(kindOf(lane, row, place), lane.count?.[row.slices[place]] ?? 1, time);
+          spread(lane, row, place, 1, time);
           if (!depth) return;
           const around = lane.rows[depth - 1];
           const parent = above(around.end, row.start[place]);
-          if (parent < around.start.length && around.start[parent] <= row.start[place]) add(kindOf(lane, around, parent), 0, -time);
+          if (parent < around.start.length && around.start[parent] <= row.start[place]) spread(lane, around, parent, 0, -time);
         }),
       );
     return [...found.values()].sort((one, other) => other.ns - one.ns);
@@ -53,7 +58,11 @@ const timelineRange = (() => {
       for (const row of lane.rows) within(row, left, right, (place) => (count += lane.count?.[row.slices[place]] ?? 1));
       return { lane, count, busy: lane.rows.length ? busy(lane.rows[0], left, right) : 0 };
     });
-    return { kinds: kinds(step, main, left, right), idle: kinds(step, of("idle"), left, right), lanes: lanes.filter((one) => one.count) };
+    const tracks = step.tracks.flatMap((track) => {
+      const sum = timelineTracks.sumRange(track, left, right);
+      return sum ? [{ track, ...sum }] : [];
+    });
+    return { tracks, kinds: kinds(step, main, left, right), idle: kinds(step, of("idle"), left, right), lanes: lanes.filter((one) => one.count) };
   }
 
   function table(id, titles, rows) {
@@ -63,7 +72,7 @@ const timelineRange = (() => {
       const row = parent.insertRow();
       cells.forEach((text, place) => {
         const cell = document.createElement(place && tag === "td" ? "td" : "th");
-        cell.scope = tag === "th" ? "col" : "row";
+        if (cell.matches("th")) cell.scope = tag === "th" ? "col" : "row";
         cell.className = place ? "number" : "";
         cell.textContent = text;
         row.append(cell);
@@ -75,14 +84,16 @@ const timelineRange = (() => {
     return made;
   }
 
-  // The sums as tables: kinds of work and of idle time, then lanes.
+  // The sums as tables: kinds of work and of idle time, lanes, then counters.
   function tables(step, range) {
     const length = range.right - range.left;
     const share = (ns) => `${((100 * ns) / length).toFixed(1)} %`;
     const found = sums(step, range);
     const kindRows = [...found.kinds, ...found.idle].map(({ kind, count, ns }) => [kind, count.toLocaleString("en"), duration(ns), share(ns)]);
     const laneRows = found.lanes.map(({ lane, count, busy }) => [lane.name, count.toLocaleString("en"), duration(busy), duration(Math.max(length - busy, 0))]);
-    return [table("kinds", ["Kind", "Slices", "Time", "% of range"], kindRows), table("lanes", ["Lane", "Slices", "Busy", "Idle"], laneRows)];
+    const trackRows = found.tracks.map(({ track, ...sum }) => [track.name, ...[sum.mean, sum.least, sum.most].map((value) => timelineTracks.amount(value, track.unit))]);
+    const ofTracks = trackRows.length ? [table("tracks", ["Counter", "Mean", "Least", "Most"], trackRows)] : [];
+    return [table("kinds", ["Kind", "Slices", "Time", "% of range"], kindRows), table("lanes", ["Lane", "Slices", "Busy", "Idle"], laneRows), ...ofTracks];
   }
 
   return { sums, tables };

@@ -1,11 +1,13 @@
 "use strict";
 // The timeline of a page: what is looked at, by pointer, wheel, finger and keyboard, and what is chosen in it.
 (() => {
-  const { decoded, rows, slice, at, following, matching, totals } = timelineData;
+  const { decoded, mergedIn, rows, slice, at, following, matching, totals } = timelineData;
   const { AXIS, duration, layout, draw, ruler, hit } = timelineDrawing;
   const { sums: sumRange, tables } = timelineRange;
+  const { amount } = timelineTracks;
   const LEAST_NS = 50; // across the whole width
   const MOST_PX = 620; // higher lanes are folded at first, the highest first
+  const OPEN_TRACKS = 4; // at first
 
   for (const element of document.querySelectorAll("[data-timeline]")) start(element, JSON.parse(document.getElementById("timelines").textContent)[element.dataset.timeline]);
 
@@ -13,11 +15,11 @@
     const find = (name) => root.querySelector(`[data-${name}]`);
     const canvas = root.querySelector(".lanes canvas");
     const context = canvas.getContext("2d");
-    const [axis, heads, tip, search, count, told, chooser, selecting, help] = ["ruler", "heads", "tip", "search", "count", "told", "steps", "range", "help"].map(find);
+    const [axis, heads, tip, search, count, told, chooser, selecting, help, dense] = ["ruler", "heads", "tip", "search", "count", "told", "steps", "range", "help", "dense"].map(find);
     const steps = held.steps.map(() => null);
     let latest; // the step that was asked for last: unfolding takes its time
     let sums = []; // by lane, of what is searched
-    let step, placed, fills, chosen, marked, found, current, width, range, asked = false, printing = false;
+    let step, placed, fills, chosen, marked, found, current, width, range, cursor = null, resting, asked = false, printing = false;
     const view = { left: 0, right: 1 };
     const folded = new Set();
 
@@ -25,7 +27,7 @@
       latest = place;
       if (chooser) chooser.value = place;
       delete root.dataset.step;
-      const made = (steps[place] ??= prepared(JSON.parse(await unfold(held.steps[place]))));
+      const made = (steps[place] ??= prepared(await unfoldBytes(held.steps[place])));
       if (place !== latest) return;
       step = made;
       find("path").closest("label").hidden = !has("critical path");
@@ -54,8 +56,10 @@
       const frames = (lane) => lane.label.every((label) => step.texts[step.labels.kind[label]] === "Python");
       for (const lane of step.lanes) if (lane.kind === "thread" && frames(lane)) folded.add(lane.place);
       const most = narrow ? 420 : MOST_PX;
+      for (const track of step.tracks) folded.add(track.place);
       for (const lane of [...step.lanes].sort((one, other) => other.rows.length - one.rows.length))
         if (layout(step, folded, narrow).height > most && lane.rows.length > 1) folded.add(lane.place);
+      for (const track of step.tracks.slice(0, narrow ? OPEN_TRACKS / 2 : OPEN_TRACKS)) folded.delete(track.place);
     }
 
     // Drawing: once a frame at most, and only if something changed.
@@ -90,14 +94,28 @@
         width, range, ratio, top, bottom, marked, path: find("path").checked,
         fills: step.texts.map((text) => fills.get(text)),
         chosen: chosen && { slice: chosen, linked: linked(chosen) },
-        ink: color("--ink"), paper: color("--panel"), muted: color("--muted"), line: color("--line"), accent: color("--accent"), memory: color("--bar"),
+        ink: color("--ink"), paper: color("--panel"), muted: color("--muted"), line: color("--line"), accent: color("--accent"), area: color("--bar"), cursor: cursor ?? chosen?.start ?? null,
       };
       draw(context, step, view, placed, look);
       ruler(axis.getContext("2d"), step, view, placed, look);
+      clearTimeout(resting);
+      if (held.commands[steps.indexOf(step)]) resting = setTimeout(tellMerged, 200);
+    }
+    // Slices in view that are merged, and how to see each; not of the whole step, of which the caption tells.
+    function tellMerged() {
+      const [left, right] = [Math.max(view.left, 0), Math.min(view.right, step.length_ns)];
+      const merged = right - left < step.length_ns * 0.9 ? mergedIn(step, left, right) : 0;
+      dense.hidden = !merged;
+      if (!merged) return;
+      const [begin, end] = [Math.floor(left / 1e3), Math.ceil(right / 1e3)].map((us) => `${(step.start_s + us / 1e6).toFixed(6).replace(/\.?0+$/, "")}s`);
+      const command = `${held.commands[steps.indexOf(step)]} --window ${begin}:${end}`;
+      const copy = Object.assign(button("Copy command", () => {}), { className: "quiet" });
+      copy.dataset.copy = command;
+      dense.replaceChildren(`${merged.toLocaleString("en")} merged slices in view. Each of them: `, element("code", command), " ", copy);
     }
     // Names of lanes: buttons that fold those of several rows.
     function titles(narrow) {
-      const every = [...placed.lanes.map((one) => [one, one.lane.name, one.lane]), ...placed.memory.map((one) => [one, `memory, ${one.line.device}`, null])];
+      const every = step.drawn.map((lane) => [placed.lanes[lane.place], lane.name, lane]);
       const key = JSON.stringify([narrow, ...every.map(([one, name]) => [one.head, one.row, name])]);
       if (heads.dataset.key === key) return;
       const had = heads.contains(document.activeElement) ? document.activeElement.dataset.lane : null;
@@ -105,7 +123,7 @@
       heads.classList.toggle("narrow", narrow);
       heads.replaceChildren(
         ...every.map(([one, name, lane]) => {
-          const foldable = lane && lane.rows.length > 1;
+          const foldable = lane.rows.length > 1 || lane.kind === "counter";
           const head = document.createElement(foldable ? "button" : "span");
           head.style.top = `${narrow ? one.head : one.top}px`;
           head.textContent = head.title = name;
@@ -182,6 +200,7 @@
     function partsOf(label) {
       const text = (column) => step.texts[step.labels[column][label]];
       const part = (kind, name) => (name ? [[held.short[name] ?? name, named(kind, name)]] : []);
+      if (labelsOf("counter").has(label)) return [];
       if (labelsOf("idle").has(label)) return part("idle", text("name"));
       const kind = labelsOf("modules").has(label) ? "module" : labelsOf("phases").has(label) ? "phase" : ran(label) ? "kernel" : "op";
       const ours = labelsOf("critical path").has(label); // names of our own
@@ -203,13 +222,24 @@
       const [, color] = held.kinds.find(([kind]) => kind === one.kind) ?? [];
       const from = one.link < 0 ? null : slice(step, one.link);
       const facts = [
+        ...(one.lane.values ? [["Value", amount(one.value, one.lane.unit)]] : []),
         ["Duration", duration(one.end - one.start)], ["Starts at", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
         [one.lane.kind === "idle" ? "CPU ran" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
+        ...meanwhile(one),
       ];
       const of = [...own, ...(from ? [[from.name, address(from)]] : [])];
       described = [key, { name: one.name, kind: "slice", work: color && [one.kind, color], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];
       return described[1];
     });
+    // The means of counters while a kernel ran.
+    function meanwhile(one) {
+      if (one.lane.kind !== "stream") return [];
+      const counters = step.tracks.filter((track) => track.below !== timelineData.NONE);
+      return counters.flatMap((track) => {
+        const sum = timelineTracks.sumRange(track, one.start, one.end);
+        return sum ? [[track.name, amount(sum.mean, track.unit)]] : [];
+      });
+    }
     // What somebody chose elsewhere: a slice is gone to, of all else the slices stand out.
     function heed(key, from) {
       const one = addressed(key);
@@ -249,11 +279,11 @@
     function tell() {
       told.replaceChildren();
       if (range) told.append(...toldRange());
-      if (sums.length) told.append(element("p", sums.map(({ lane, count: many, time: ns }) => `${lane.name}: ${many.toLocaleString("en")}, ${duration(ns)}`).join(" · "), "sums"));
+      if (sums.length) told.append(element("p", sums.filter(({ time: ns }) => ns).map(({ lane, count: many, time: ns }) => `${lane.name}: ${many.toLocaleString("en")}, ${duration(ns)}`).join(" · "), "sums"));
       if (!chosen) return;
       const from = chosen.link < 0 ? null : slice(step, chosen.link);
       const next = following(step, chosen.number);
-      const about = [many(chosen), duration(chosen.busy), chosen.lane.name, chosen.lane.kind === "idle" ? chosen.shapes : chosen.op].filter(Boolean);
+      const about = [many(chosen), chosen.lane.values ? amount(chosen.value, chosen.lane.unit) : duration(chosen.busy), chosen.lane.name, chosen.lane.kind === "idle" ? chosen.shapes : chosen.op].filter(Boolean);
       const actions = element("p", "", "actions");
       actions.append(button("Zoom to selection", () => fit(chosen)));
       if (from) actions.append(button(`Caused by: ${from.name}`, () => follow(from)));
@@ -288,6 +318,14 @@
       choose(one);
       reveal(one);
     }
+    function cause() {
+      if (chosen && chosen.link >= 0) follow(slice(step, chosen.link));
+    }
+    // What came from a slice: the first of it, as of a launch its kernel.
+    function result() {
+      const [first] = chosen ? following(step, chosen.number) : [];
+      if (first !== undefined) follow(slice(step, first));
+    }
     function beside(places) {
       if (!chosen) return follow(first());
       const row = chosen.lane.rows[chosen.depth];
@@ -302,7 +340,7 @@
     // The row below or above at the same time, into the next lane at the end of one.
     function across(down) {
       if (!chosen) return follow(first());
-      const every = step.lanes.flatMap((lane) => lane.rows.map((row) => ({ lane, row })));
+      const every = step.drawn.flatMap((lane) => lane.rows.map((row) => ({ lane, row })));
       let place = every.findIndex(({ lane, row }) => lane === chosen.lane && row === lane.rows[chosen.depth]) + down;
       while (every[place] && !every[place].row.slices.length) place += down;
       if (!every[place]) return;
@@ -326,7 +364,7 @@
       const labels = matching(step, search.value);
       if (search.value.trim()) marked = step.lanes.map((lane) => rows(lane, (label) => labels[label]));
       else mark(perfkitSelection.get());
-      found = search.value.trim() ? marked.flatMap((of, lane) => of.flatMap((row) => row.slices.map((place) => [row, lane, place]))) : [];
+      found = search.value.trim() ? marked.flatMap((of, lane) => of.flatMap((row) => (step.lanes[lane].values ? row.slices.slice(0, 1) : row.slices).map((place) => [row, lane, place]))) : [];
       found.sort(([, lane, place], [, other, last]) => step.lanes[lane].start[place] - step.lanes[other].start[last]);
       current = -1;
       sums = search.value.trim() ? totals(step, labels).filter((one) => one.count) : [];
@@ -365,7 +403,11 @@
       isSelecting: (event) => event.shiftKey || selecting.getAttribute("aria-pressed") === "true",
       choose: (event) => choose(under(event)),
     });
-    canvas.addEventListener("pointerleave", () => hover(null));
+    canvas.addEventListener("pointerleave", () => {
+      hover(null);
+      cursor = null;
+      redraw();
+    });
     canvas.addEventListener("dblclick", (event) => {
       if (!placed) return;
       const one = under(event);
@@ -388,11 +430,13 @@
     );
     function hover(event) {
       const one = event && event.pointerType !== "touch" ? under(event) : null;
+      cursor = event && placed && event.offsetX > placed.gutter ? time(event.offsetX) : null;
+      if (step?.tracks.length) redraw();
       tip.hidden = !one;
       canvas.style.cursor = one ? "pointer" : "grab";
       if (!one) return;
       const about = [many(one), one.kind === one.name ? "" : one.kind, one.op && `of ${one.op}`, one.shapes, one.module === one.name ? "" : one.module].filter(Boolean);
-      tip.replaceChildren(element("b", step.shown[one.label]), element("span", `${duration(one.busy)}, at ${duration(Math.max(one.start, 0))}`), ...about.map((text) => element("small", text)));
+      tip.replaceChildren(element("b", step.shown[one.label]), element("span", `${one.lane.values ? `${amount(one.value, one.lane.unit)} for ${duration(one.end - one.start)}` : duration(one.busy)}, at ${duration(Math.max(one.start, 0))}`), ...about.map((text) => element("small", text)));
       const left = Math.min(event.offsetX + 14, width - tip.offsetWidth - 4);
       tip.style.left = `${Math.max(left, 0)}px`;
       tip.style.top = `${event.offsetY + 16}px`;
@@ -405,7 +449,8 @@
       "+": () => zoom(0.8), "-": () => zoom(1.25), 0: whole, Home: whole,
       f: () => (chosen ? fit(chosen) : range && go(range.left, range.right)), m: () => chosen && select([chosen.start, chosen.end]),
       Enter: () => (chosen ? document.getElementById("drawer").focus() : follow(first())), "?": () => help.showModal(), ".": () => beside(1), ",": () => beside(-1), j: () => across(1), k: () => across(-1),
-      g: () => gap(1), G: () => gap(-1), c: () => chosen && chosen.link >= 0 && follow(slice(step, chosen.link)),
+      g: () => gap(1), G: () => gap(-1), "[": cause, c: cause, "]": result,
+      n: () => next(1), p: () => next(-1), N: () => next(-1),
       "/": () => search.focus(), Escape: () => (chosen ? choose(null) : range ? select(null) : canvas.blur()),
     };
     canvas.addEventListener("keydown", (event) => {

@@ -5,13 +5,13 @@ import gzip
 import json
 import re
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.idle import LATE
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
+from perfkit.analysis.timeline.step_timeline import WINDOW
 from perfkit_reports.document.blocks import Group, Timeline
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.render import html, markdown
@@ -69,7 +69,12 @@ def test_formats_without_pictures_have_the_tables() -> None:
 
 def test_a_step_that_is_too_large_says_what_it_lacks() -> None:
     step = replace(step_timelines.samples()[0], merged_slices=12, shortest_ns=40)
-    assert list_figures(timeline(sample.alone(timelines=(step,))).caption) == ["12", "40.0 ns"]
+    drawn = timeline(sample.alone(timelines=(step,)))
+    assert list_figures(drawn.caption)[:2] == ["12", "40.0 ns"]
+    (command,) = drawn.commands.values()
+    assert f"{command} --window {step.start_s:g}s:" in drawn.caption
+    assert build_timeline_sheet(drawn)["commands"] == [command]
+    assert timeline(sample.alone()).commands == {}
 
 
 def test_traced_times_say_how_much_slower_they_are_than_timed_ones() -> None:
@@ -81,8 +86,14 @@ def test_names_of_slices_are_short_and_whole_names_stay() -> None:
     drawn = build_timeline_sheet(timeline(sample.alone()))
     assert drawn["short"]["train.py(40): main"] == "main train.py:40"
     assert drawn["short"]["void at::native::vectorized_elementwise_kernel<4>"] == "vectorized_elementwise_kernel<4>"
-    step = msgspec.json.decode(gzip.decompress(base64.b64decode(drawn["steps"][0])), type=StepTimeline)
-    assert "train.py(40): main" in step.texts
+    packed = gzip.decompress(base64.b64decode(drawn["steps"][0]))
+    header = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+    assert "train.py(40): main" in header["texts"]
+
+
+def test_a_window_is_named_by_its_times() -> None:
+    window = replace(step_timelines.samples()[0], number=None, selection=WINDOW, start_s=1.2, length_ns=50_000_000)
+    assert list(timeline(sample.alone(timelines=(window,))).steps) == ["1.2s to 1.25s of the trace"]
 
 
 def test_a_page_without_a_timeline_has_no_script_for_it() -> None:

@@ -1,0 +1,1 @@
+"""Bytes of timelines for the scripts of a page."""
