@@ -2,8 +2,9 @@
 
     python -m benchmarks.timeline_frames [--slices 100000] [--browser PATH]
 
-A step of as many slices on 8 threads (6 deep) and 8 streams is opened, and moved in by every frame: sideways, in from
-the whole step to a thousandth of it, and out again. What takes less than 16.7 ms can be shown 60 times a second.
+A step of as many slices on 8 threads (6 deep) and 8 streams, with 4 counters, is opened, and moved in by every frame:
+sideways, in from the whole step to a thousandth of it, and out again. What takes less than
+16.7 ms can be shown 60 times a second.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from playwright.sync_api import CDPSession
 
 from perfkit.analysis.model import timeline as words
-from perfkit.analysis.model.timeline import SliceLabels, StepTimeline, TimelineLane
+from perfkit.analysis.model.timeline import CounterLine, SliceLabels, StepTimeline, TimelineLane
 from perfkit.analysis.timeline.column_packing import pack_column, take_differences
 from perfkit.cost.calls.op_call import OpClass
 from perfkit_reports.render.html import render
@@ -25,6 +26,7 @@ from tests.fixtures import sample_trace_analysis
 
 FRAMES = 240  # of each movement
 LABELS = 400
+SAMPLES = 2_000  # of a counter
 DEPTH = 6
 _MOVES = """async ([name, frames]) => {
   const { view, paint, step } = document.querySelector(".timeline").timeline;
@@ -65,7 +67,14 @@ def step_of(slices: int) -> StepTimeline:
         *(_lane(random, words.STREAM, f"stream {number}", each, 1, length) for number in range(8)),
     ]
     return StepTimeline(
-        number=1, selection="", start_s=0.0, length_ns=length, texts=texts, labels=labels, lanes=tuple(lanes)
+        number=1,
+        selection="",
+        start_s=0.0,
+        length_ns=length,
+        texts=texts,
+        labels=labels,
+        lanes=tuple(lanes),
+        counters=tuple(_line(random, f"counter {number} (%)", len(lanes) - 1, length) for number in range(4)),
     )
 
 
@@ -88,6 +97,15 @@ def _lane(random: np.random.Generator, kind: str, name: str, slices: int, depth:
         depth=pack_column(levels[order]),
         label=pack_column(random.integers(0, LABELS, len(start))),
     )
+
+
+def _line(random: np.random.Generator, name: str, below: int, length: int) -> CounterLine:
+    time = np.arange(0, length, length // SAMPLES)
+    values = tuple(random.uniform(0, 100, len(time)).round(2).tolist())
+    return CounterLine(
+        name=name, unit="%", below=below, samples=len(time), holds_ns=2 * length // SAMPLES,
+        time_ns=pack_column(take_differences(time)), value=values,
+    )  # fmt: skip
 
 
 def _busy_s(measuring: CDPSession) -> float:

@@ -3,6 +3,7 @@
 const timelineTracks = (() => {
   const { above } = timelineData;
   const FONT = "11px system-ui, sans-serif";
+  const LINE = 1; // pixel
 
   // `412 W`, `3.5 GiB`.
   function amount(value, unit) {
@@ -31,32 +32,34 @@ const timelineTracks = (() => {
     return known ? { mean: total / known, least, most } : null;
   }
 
-  // A step area from zero, with a line on top; pauses stay empty.
+  // A step area from zero, with a line on top; pauses stay empty. Of samples that share a pixel (of many, two) the line has all values,
+  // the area their mean. Rectangles on whole pixels: strokes of thousands of steps take longer than a frame has.
   function draw(context, one, view, x, look) {
     const { start, end, values, most, least, unit } = one.lane;
-    const high = one.row - 3;
-    const y = (value) => one.top + 2 + (1 - (value - least) / (most - least || 1)) * high;
-    const [line, area] = [new Path2D(), new Path2D()];
-    let until = -Infinity;
-    for (let place = above(end, view.left); place < start.length && start[place] < view.right; place += 1) {
-      const [left, right, top] = [x(start[place]), x(end[place]), y(values[place])];
-      if (start[place] > until) {
-        if (until > -Infinity) area.lineTo(x(until), y(0));
-        area.moveTo(left, y(0));
-        line.moveTo(left, top);
-      }
-      for (const path of [line, area]) {
-        path.lineTo(left, top);
-        path.lineTo(right, top);
-      }
-      until = end[place];
-    }
-    if (until > -Infinity) area.lineTo(x(until), y(0));
+    const y = (value) => Math.round(one.top + 2 + (1 - (value - least) / (most - least || 1)) * (one.row - 3));
+    const [first, last, zero] = [x(view.left), x(view.right), y(0)];
+    const begin = above(end, view.left);
+    const apart = above(start, view.right) - begin > (last - first) / 3 ? 2 : 1; // pixels
+    const pixel = (ns) => Math.round(Math.min(Math.max(x(ns), first), last) / apart) * apart;
+    const lines = [];
     context.fillStyle = look.area;
-    context.fill(area);
-    context.lineWidth = 1.25;
-    context.strokeStyle = look.accent;
-    context.stroke(line);
+    let [until, level] = [-1, 0];
+    for (let place = begin; place < start.length && start[place] < view.right; ) {
+      const left = pixel(start[place]);
+      let [right, next, sum, low, high] = [pixel(end[place]), place + 1, values[place], values[place], values[place]];
+      while (right <= left && next < start.length && pixel(start[next]) <= left) {
+        [right, sum, low, high] = [pixel(end[next]), sum + values[next], Math.min(low, values[next]), Math.max(high, values[next])];
+        next += 1;
+      }
+      const top = y(sum / (next - place));
+      const width = Math.max(right - left, apart);
+      context.fillRect(left, Math.min(top, zero), width, Math.abs(zero - top));
+      lines.push([left, y(high), width, y(low) - y(high) + LINE]);
+      if (until === left && level !== top) lines.push([left, Math.min(level, top), LINE, Math.abs(level - top) + LINE]);
+      [until, level, place] = [left + width, top, next];
+    }
+    context.fillStyle = look.accent;
+    for (const line of lines) context.fillRect(...line);
     if (one.row < 30) return;
     context.font = FONT;
     context.textBaseline = "top";
