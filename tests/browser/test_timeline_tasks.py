@@ -20,7 +20,7 @@ from tests.fixtures.traces import kernel, launch, mark, op, write_trace
 
 pytestmark = pytest.mark.browser
 
-KERNELS = 3_000
+KERNELS = 8_100
 SHORT, SHORT_US, SHORT_AT = "void needle_kernel<float>(float*, int)", 2.0, 1_234
 STILL = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 TIMELINE = "document.querySelector('.timeline').timeline"
@@ -32,7 +32,7 @@ def step(tmp_path_factory: pytest.TempPathFactory) -> StepTimeline:
 
 
 def timelines(folder: Path) -> tuple[Any, StepTimeline]:
-    """An analysis of a step of 3,000 kernels on two streams, one of which takes 2 us; and the step's timeline."""
+    """An analysis of a step of 8,100 kernels on two streams, one of which takes 2 us; and the step's timeline."""
     names = ("void gemm_kernel(float*)", "void softmax_warp_forward<float>(float*)", "Memset (Device)")
     events = [mark("ProfilerStep#1", 0, 13.0 * KERNELS)]
     for number in range(KERNELS):

@@ -67,7 +67,7 @@ def build_section(traces: Sequence[RankTrace], room: int | None = None) -> Secti
     name, first = next(iter(steps.items()))
     block = Timeline(
         id="timeline",
-        label=f"Timeline of {name}: {format_plural(first.slices, 'slice')} in {len(first.lanes)} lanes",
+        label=f"Timeline of {name}: {', '.join(_count_contents(first))}",
         steps=steps,
         looks={kind: (look.name, look.color, look.pattern) for kind, look in _list_looks(steps.values())},
         caption=" ".join(filter(None, (_describe_clock(traces), _describe_merged(first, commands.get(name, ""))))),
@@ -75,6 +75,12 @@ def build_section(traces: Sequence[RankTrace], room: int | None = None) -> Secti
         words=Group(id="timeline-words", blocks=(*_build_lanes_table(name, first), *_build_idle_table(name, first))),
     )
     return Section("timeline", "Timeline", (block,))
+
+
+def _count_contents(step: StepTimeline) -> Iterator[str]:
+    yield f"{format_plural(step.slices, 'slice')} in {format_plural(len(step.lanes), 'lane')}"
+    if step.counters:
+        yield format_plural(len(step.counters), "counter")
 
 
 def _select_steps(traces: Sequence[RankTrace], whole_room: int) -> Iterator[tuple[str, RankTrace, StepTimeline]]:
