@@ -210,7 +210,9 @@ def command(
     folder = (
         None
         if as_json
-        else choose_folder(sources, out, OUT / _derive_report_name(sources), TRACE_REPORT_FILE, "perfkit analyze")
+        else choose_folder(
+            sources, out, OUT / _derive_report_name(sources, window), TRACE_REPORT_FILE, "perfkit analyze"
+        )
     )
     with show_reading(make_console(stderr=True, quiet=quiet or as_json)) as progress:
         analysis = analyze_traces(
@@ -306,10 +308,11 @@ def _check_exports(exports: tuple[str, ...], sources: tuple[str, ...], *, as_jso
         raise UsageError("--export perfetto reads the trace twice, which standard input does not allow; name a file")
 
 
-def _derive_report_name(sources: tuple[str, ...]) -> str:
-    """A name for the report's folder: the trace's, or that of the folder the traces are in."""
+def _derive_report_name(sources: tuple[str, ...], window: tuple[float, float] | None = None) -> str:
+    """A name for the report's folder: the trace's, or that of the folder the traces are in, with the window's times."""
     from perfkit.trace.readers.trace_sources import derive_trace_name
 
     first = sources[0]
     name = derive_trace_name(first) if len(sources) == 1 else Path(first).absolute().parent.name
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "trace"
+    plain = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "trace"
+    return plain if window is None else f"{plain}-{window[0]:g}s-{window[1]:g}s"

@@ -19,3 +19,4 @@ from perfkit_cli import analyze
 )
 def test_a_report_is_named_after_its_traces(sources: tuple[str, ...], name: str) -> None:
     assert analyze._derive_report_name(sources) == name
+    assert analyze._derive_report_name(sources, (1.2, 1.25)) == f"{name}-1.2s-1.25s"
