@@ -37,7 +37,9 @@ from perfkit_reports.render.page import (
 from perfkit_reports.render.timeline.packed_step import pack_step
 from perfkit_reports.selection import is_shortened, make_key
 
-SCRIPTS = tuple(f"timeline/{name}.js" for name in ("data", "tracks", "drawing", "range", "pointers", "timeline"))
+SCRIPTS = tuple(
+    f"timeline/{name}.js" for name in ("data", "tracks", "drawing", "range", "pointers", "about", "walk", "timeline")
+)
 
 _OF_KERNELS = (STREAM, COLLECTIVES)
 _FRAME = re.compile(r"(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)")

@@ -5,6 +5,7 @@
   const { AXIS, duration, layout, draw, ruler, hit } = timelineDrawing;
   const { sums: sumRange, tables } = timelineRange;
   const { amount } = timelineTracks;
+  const { first, beside, across, cause, result, gap } = timelineWalk;
   const LEAST_NS = 50; // across the whole width
   const MOST_PX = 620; // higher lanes are folded at first, the highest first
   const OPEN_TRACKS = 4; // at first
@@ -49,6 +50,7 @@
       const short = (text) => held.short[text] ?? text;
       const last = (label) => made.lanes.length && made.texts[made.labels.kind[label]] === "modules";
       made.shown = Array.from(made.labels.name, (name, label) => (last(label) ? made.texts[name].split("/").pop() : short(made.texts[name] ?? "")));
+      made.about = timelineAbout.of(made, held);
       return made;
     }
     function fold() {
@@ -185,7 +187,6 @@
 
     // What is chosen, here and on the rest of the page: a slice by its place, its kernel or op by name.
     const address = (one) => `slice:${steps.indexOf(step)}.${one.lane.place}/${one.place}`;
-    const named = (kind, text) => `${kind}:${held.keys[text] ?? text}`;
     const places = (key) => (/^slice:(\d+)\.(\d+)\/(\d+)$/.exec(key) ?? []).slice(1);
     // The step of a slice; none where the page has no such step, or the key is of something else.
     function stepOf(key) {
@@ -196,50 +197,18 @@
       const [place, lane, number] = places(key);
       return step && steps[place] === step && step.lanes[lane]?.start[number] !== undefined ? at(step, step.lanes[lane], Number(number)) : null;
     }
-    // What a slice is, its op and its module, as [name, key].
-    function partsOf(label) {
-      const text = (column) => step.texts[step.labels[column][label]];
-      const part = (kind, name) => (name ? [[held.short[name] ?? name, named(kind, name)]] : []);
-      if (labelsOf("counter").has(label)) return [];
-      if (labelsOf("idle").has(label)) return part("idle", text("name"));
-      const kind = labelsOf("modules").has(label) ? "module" : labelsOf("phases").has(label) ? "phase" : ran(label) ? "kernel" : "op";
-      const ours = labelsOf("critical path").has(label); // names of our own
-      return [...(ours ? [] : part(kind, text("name"))), ...part("op", text("op")), ...part("module", text("module"))];
-    }
-    const keysOf = (label) => partsOf(label).map(([, key]) => key);
-    // On a stream; the lane of collectives has those again, and such as ran on the host.
-    function ran(label) {
-      const names = (step.ran ??= new Set([...labelsOf("stream")].map((each) => step.labels.name[each])));
-      return labelsOf("stream").has(label) || (labelsOf("collectives").has(label) && names.has(step.labels.name[label]));
-    }
-    const labelsOf = (kind) => ((step.labelsOf ??= {})[kind] ??= new Set(step.lanes.filter((lane) => lane.kind === kind).flatMap((lane) => [...lane.label])));
     let described = ["", null];
     perfkitSelection.describe("slice", (key) => {
       if (described[0] === key && described[1]) return described[1];
       const one = addressed(key);
       if (!one) return null;
-      const own = partsOf(one.label);
+      const own = step.about.partsOf(one.label);
       const [, color] = held.kinds.find(([kind]) => kind === one.kind) ?? [];
       const from = one.link < 0 ? null : slice(step, one.link);
-      const facts = [
-        ...(one.lane.values ? [["Value", amount(one.value, one.lane.unit)]] : []),
-        ["Duration", duration(one.end - one.start)], ["Starts at", `${duration(Math.max(one.start, 0))} into the step`], ["Lane", one.lane.name],
-        [one.lane.kind === "idle" ? "CPU ran" : "Shapes", one.shapes], ["Op", one.op], ["Module", one.module === one.name ? "" : one.module],
-        ...meanwhile(one),
-      ];
       const of = [...own, ...(from ? [[from.name, address(from)]] : [])];
-      described = [key, { name: one.name, kind: "slice", work: color && [one.kind, color], facts, of, members: own.slice(0, 1).map(([, key]) => key) }];
+      described = [key, { name: one.name, kind: "slice", work: color && [one.kind, color], facts: step.about.factsOf(one), of, members: own.slice(0, 1).map(([, key]) => key) }];
       return described[1];
     });
-    // The means of counters while a kernel ran.
-    function meanwhile(one) {
-      if (one.lane.kind !== "stream") return [];
-      const counters = step.tracks.filter((track) => track.below !== timelineData.NONE);
-      return counters.flatMap((track) => {
-        const sum = timelineTracks.sumRange(track, one.start, one.end);
-        return sum ? [[track.name, amount(sum.mean, track.unit)]] : [];
-      });
-    }
     // What somebody chose elsewhere: a slice is gone to, of all else the slices stand out.
     function heed(key, from) {
       const one = addressed(key);
@@ -252,7 +221,7 @@
     }
     function mark(key) {
       if (search.value.trim()) return;
-      const labels = key && !key.startsWith("slice:") ? Uint8Array.from(step.labels.name, (_, label) => keysOf(label).some((own) => perfkitSelection.has(own, key))) : null;
+      const labels = key && !key.startsWith("slice:") ? step.about.belonging(key) : null;
       marked = labels?.some(Boolean) ? step.lanes.map((lane) => rows(lane, (label) => labels[label])) : null;
     }
     perfkitSelection.on((key, from) => {
@@ -262,7 +231,7 @@
     });
     perfkitSelection.view({
       name: "timeline",
-      has: (key) => Boolean(step) && (Boolean(addressed(key)) || Array.from(step.labels.name).some((_, label) => keysOf(label).some((own) => perfkitSelection.has(own, key)))),
+      has: (key) => Boolean(step) && (Boolean(addressed(key)) || step.about.belonging(key).some(Boolean)),
       show(key) {
         root.scrollIntoView({ block: "start" });
         const lane = marked ? marked.findIndex((of) => of.some((row) => row.slices.length)) : -1;
@@ -318,45 +287,16 @@
       choose(one);
       reveal(one);
     }
-    function cause() {
-      if (chosen && chosen.link >= 0) follow(slice(step, chosen.link));
+    // A step of `timelineWalk` from what is chosen; from nothing, to the first one in view.
+    function walk(to, ...how) {
+      const one = chosen ? to(step, chosen, ...how) : first(step, view);
+      if (one) follow(one);
     }
-    // What came from a slice: the first of it, as of a launch its kernel.
-    function result() {
-      const [first] = chosen ? following(step, chosen.number) : [];
-      if (first !== undefined) follow(slice(step, first));
-    }
-    function beside(places) {
-      if (!chosen) return follow(first());
-      const row = chosen.lane.rows[chosen.depth];
-      const next = row.slices[row.slices.indexOf(chosen.place) + places];
-      if (next !== undefined) follow(at(step, chosen.lane, next));
-    }
-    function first() {
-      const lane = step.lanes.find((each) => each.rows[0]?.end.some((end) => end > view.left)) ?? step.lanes[0];
-      const row = lane.rows[0];
-      return at(step, lane, row.slices[Math.max(row.end.findIndex((end) => end > view.left), 0)]);
-    }
-    // The row below or above at the same time, into the next lane at the end of one.
-    function across(down) {
-      if (!chosen) return follow(first());
-      const every = step.drawn.flatMap((lane) => lane.rows.map((row) => ({ lane, row })));
-      let place = every.findIndex(({ lane, row }) => lane === chosen.lane && row === lane.rows[chosen.depth]) + down;
-      while (every[place] && !every[place].row.slices.length) place += down;
-      if (!every[place]) return;
-      const { lane, row } = every[place];
-      const near = Math.min(timelineData.above(row.end, chosen.start), row.slices.length - 1);
-      follow(at(step, lane, row.slices[near]));
-    }
-    // Idle times of the devices, the longest first.
-    function gap(forward) {
-      const gaps = step.lanes.filter((lane) => lane.kind === "idle").flatMap((lane) => Array.from(lane.start, (_, place) => at(step, lane, place)));
-      gaps.sort((one, other) => other.end - other.start - (one.end - one.start));
-      if (!gaps.length) return;
-      const now = chosen ? gaps.findIndex((each) => each.number === chosen.number) : -1;
-      const next = gaps[(now + forward + gaps.length) % gaps.length];
-      choose(next);
-      fit(next);
+    function toGap(forward) {
+      const one = gap(step, chosen, forward);
+      if (!one) return;
+      choose(one);
+      fit(one);
     }
 
     // Search.
@@ -448,8 +388,8 @@
       ArrowUp: () => zoom(0.8), ArrowDown: () => zoom(1.25), ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
       "+": () => zoom(0.8), "-": () => zoom(1.25), 0: whole, Home: whole,
       f: () => (chosen ? fit(chosen) : range && go(range.left, range.right)), m: () => chosen && select([chosen.start, chosen.end]),
-      Enter: () => (chosen ? document.getElementById("drawer").focus() : follow(first())), "?": () => help.showModal(), ".": () => beside(1), ",": () => beside(-1), j: () => across(1), k: () => across(-1),
-      g: () => gap(1), G: () => gap(-1), "[": cause, c: cause, "]": result,
+      Enter: () => (chosen ? document.getElementById("drawer").focus() : walk()), "?": () => help.showModal(), ".": () => walk(beside, 1), ",": () => walk(beside, -1), j: () => walk(across, 1), k: () => walk(across, -1),
+      g: () => toGap(1), G: () => toGap(-1), "[": () => walk(cause), c: () => walk(cause), "]": () => walk(result),
       n: () => next(1), p: () => next(-1), N: () => next(-1),
       "/": () => search.focus(), Escape: () => (chosen ? choose(null) : range ? select(null) : canvas.blur()),
     };
@@ -458,7 +398,7 @@
       event.preventDefault();
       keys[event.key]();
     });
-    for (const [name, act] of Object.entries({ in: () => zoom(0.6), out: () => zoom(1 / 0.6), all: whole, gap: () => gap(1), keys: () => help.showModal() })) find(name).addEventListener("click", () => placed && act());
+    for (const [name, act] of Object.entries({ in: () => zoom(0.6), out: () => zoom(1 / 0.6), all: whole, gap: () => toGap(1), keys: () => help.showModal() })) find(name).addEventListener("click", () => placed && act());
     find("path").addEventListener("change", redraw);
     chooser?.addEventListener("change", () => {
       const to = Number(chooser.value);
