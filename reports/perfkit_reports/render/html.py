@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from perfkit.analysis.model.timeline import COLLECTIVES, PYTHON, STREAM, StepTimeline
 from perfkit.analysis.timeline.column_packing import unpack_column
+from perfkit.analysis.timeline.step_packing import pack_step
 from perfkit_reports import findings
 from perfkit_reports.document.blocks import Bars, Block, Chart, Choice, Figure, Flame, Table, Timeline, walk_blocks
 from perfkit_reports.document.cells import Cell
@@ -34,7 +35,6 @@ from perfkit_reports.render.page import (
     read_script,
     read_template,
 )
-from perfkit_reports.render.timeline.packed_step import pack_step
 from perfkit_reports.selection import is_shortened, make_key
 
 SCRIPTS = tuple(

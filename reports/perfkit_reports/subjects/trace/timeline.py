@@ -11,6 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.timeline.dense_slices import MOST_SLICES
 from perfkit.analysis.timeline.lane_columns import list_label_texts, unpack_lane
+from perfkit.analysis.timeline.step_packing import pack_step
 from perfkit.analysis.timeline.step_timeline import WINDOW
 from perfkit.core import units
 from perfkit.cost.calls.op_call import OpClass
@@ -19,7 +20,6 @@ from perfkit_reports.document.blocks import Group, Section, Table, Timeline
 from perfkit_reports.document.pick import Pick
 from perfkit_reports.document.tables import Column
 from perfkit_reports.palette import WorkStyle, get_slice_style
-from perfkit_reports.render.timeline.packed_step import pack_step
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.trace.series import list_detailed_traces
 from perfkit_reports.wording import format_plural

@@ -1,4 +1,4 @@
-"""Packs a step into bytes for `templates/timeline/data.js`: about four bytes a slice once compressed.
+"""Packs a step into bytes for the scripts of a page: about four bytes a slice once compressed.
 
 A header in JSON (its length first, four bytes, little-endian), then columns of integers. A column is split into planes:
 the lowest bytes of all values, then the next ones. Neighbors in a plane are alike, which gzip makes use of. Signed

@@ -8,8 +8,8 @@ import pytest
 
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.analysis.timeline.lane_columns import LaneColumns, unpack_lane
+from perfkit.analysis.timeline.step_packing import compute_gaps, pack_step, split_planes
 from perfkit.trace.model import Ints
-from perfkit_reports.render.timeline.packed_step import compute_gaps, pack_step, split_planes
 from tests.fixtures import step_timelines
 
 

@@ -1,1 +1,0 @@
-"""Bytes of timelines for the scripts of a page."""
