@@ -124,7 +124,10 @@ def test_a_phone_has_them_too(page: Any) -> None:
     assert page.locator(".heads button", has_text="SM Active").is_visible()
 
 
-def test_axe_finds_nothing(page: Any) -> None:
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate(STILL)
     page.keyboard.press("Enter")
     page.keyboard.press("m")
     assert list_violations(page) == []

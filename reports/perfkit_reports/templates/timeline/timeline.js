@@ -408,7 +408,13 @@
 
     const near = ({ top, bottom }) => bottom > -400 && top < innerHeight + 400;
     addEventListener("scroll", () => near(canvas.getBoundingClientRect()) && redraw(), { passive: true });
-    new ResizeObserver(redraw).observe(root);
+    const legend = root.querySelector(".legend");
+    new ResizeObserver(() => {
+      redraw();
+      // On phones it scrolls: keys must reach it then.
+      if (legend.scrollHeight > legend.clientHeight + 1) legend.tabIndex = 0;
+      else legend.removeAttribute("tabindex");
+    }).observe(root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     document.querySelectorAll("[data-theme-toggle]").forEach((toggle) => toggle.addEventListener("click", redraw));
     // On paper: the whole step, in ink.
