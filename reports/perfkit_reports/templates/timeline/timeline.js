@@ -411,6 +411,7 @@
     const legend = root.querySelector(".legend");
     new ResizeObserver(() => {
       redraw();
+      if (!legend) return; // nothing is drawn
       // On phones it scrolls: keys must reach it then.
       if (legend.scrollHeight > legend.clientHeight + 1) legend.tabIndex = 0;
       else legend.removeAttribute("tabindex");

@@ -7,8 +7,8 @@ const timelineWalk = (() => {
   // The first one that is seen.
   function first(step, view) {
     const lane = step.lanes.find((each) => each.rows[0]?.end.some((end) => end > view.left)) ?? step.lanes[0];
-    const row = lane.rows[0];
-    return at(step, lane, row.slices[Math.max(row.end.findIndex((end) => end > view.left), 0)]);
+    const row = lane?.rows[0];
+    return row && at(step, lane, row.slices[Math.max(row.end.findIndex((end) => end > view.left), 0)]);
   }
   function beside(step, one, places) {
     const row = one.lane.rows[one.depth];
