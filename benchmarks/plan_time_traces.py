@@ -6,7 +6,7 @@ Prints, for each program on each device, predicted over measured time of all its
 class, by the curves of classes, and by those of ops and classes, all from the other programs on the same device; and
 from what was measured on other devices alone. Then, of the sweeps, products with one weight from those with others,
 which takes minutes. `--write` keeps all that was told as the table that comes with perfkit
-(perfkit/plan/efficiencies.json), and prints no errors.
+(perfkit/plan/timing/efficiencies.json), with what `attention_kernels.py` derives, and prints no errors.
 
 What is measured: the traces; `op_times.csv`, times of calls in traces of others, from the reference tables of the tests
 of AMD-AGI/TraceLens (MIT; evals/e2e_tests_comparative/*/analysis_output_ref, commit 4dc822d5); matrix products and
@@ -28,6 +28,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
+from benchmarks.attention_kernels import write_packaged
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.core.errors import PerfkitError
 from perfkit.cost.calls.op_call import Arg, OpCall, TensorArg
@@ -36,7 +37,7 @@ from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.plan.target.work import Work, compute_least_time, make_work
 from perfkit.plan.timing.device_efficiencies import build_gpu_roofs, compute_unlikeness, get_learned_ceilings
 from perfkit.plan.timing.efficiencies import MeasuredDevice
-from perfkit.plan.timing.efficiency_store import EfficiencySample, LearnedDevice, LearnedProgram, PackagedDevices
+from perfkit.plan.timing.efficiency_store import LearnedDevice, LearnedProgram
 from perfkit.plan.timing.learn import learn_efficiencies
 from perfkit.plan.timing.samples import TimedCall, make_samples
 
@@ -71,7 +72,7 @@ def main() -> None:
         known = devices.get(learned.device)
         devices[learned.device] = learned if known is None else known.merge_programs(learned.programs)
     if given.write is not None:
-        given.write.write_bytes(msgspec.json.encode(_rounded(PackagedDevices(devices=tuple(devices.values())))) + b"\n")
+        write_packaged(given.write, devices.values())
         return
     _print(list(devices.values()))
     if given.sweeps is not None:
@@ -238,29 +239,6 @@ def _by_median(others: Sequence[LearnedProgram], program: LearnedProgram, roofs:
             predicted += sample.calls * least.seconds * exp(median(known))
             measured += sample.calls * sample.seconds
     return log(predicted / measured)
-
-
-def _rounded(packaged: PackagedDevices) -> PackagedDevices:
-    """To four digits, which is more than they are known to."""
-
-    def sample(each: EfficiencySample) -> EfficiencySample:
-        return msgspec.structs.replace(
-            each,
-            **{name: float(f"{getattr(each, name):.4g}") for name in ("flops", "bytes", "calls", "seconds", "spread")},
-        )
-
-    return PackagedDevices(
-        devices=tuple(
-            msgspec.structs.replace(
-                device,
-                programs=tuple(
-                    msgspec.structs.replace(program, samples=tuple(map(sample, program.samples)))
-                    for program in device.programs
-                ),
-            )
-            for device in packaged.devices
-        )
-    )
 
 
 if __name__ == "__main__":

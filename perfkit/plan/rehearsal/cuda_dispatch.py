@@ -8,7 +8,6 @@ GPU's architecture.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -24,6 +23,7 @@ from torch.utils._pytree import tree_map_only
 
 from perfkit.devices.catalog.capability import get_capability
 from perfkit.devices.catalog.catalog import CatalogEntry
+from perfkit.plan.rehearsal.libraries.attention_kernels import FLASH_FOR_CPU, running_kernel
 
 # Ops that CUDA's autocast computes in fp32 (AT_FORALL_FP32 in ATen/autocast_mode.h of torch 2.13): their arguments are
 # cast. The CPU's autocast leaves most of them in 16 bits.
@@ -49,11 +49,6 @@ _NOT_CAST = """
     cross_entropy_loss avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d reflection_pad1d reflection_pad2d
     replication_pad1d replication_pad2d replication_pad3d
 """
-
-_FLASH_FOR_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-
-# The kernel of attention that is running.
-_kernel: ContextVar[SDPBackend] = ContextVar("_kernel", default=SDPBackend.FLASH_ATTENTION)
 
 _16_BITS = (torch.bfloat16, torch.float16)
 
@@ -93,7 +88,7 @@ def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
                 library.impl(name, fallthrough_kernel, "AutocastCPU")
         library.impl("dropout", _run_dropout, "AutogradCPU")
         library.impl("scaled_dot_product_attention", partial(_run_attention, aotriton), "AutogradCPU")
-        stack.enter_context(patch.dict(known, {_FLASH_FOR_CPU: _infer_attention}))
+        stack.enter_context(patch.dict(known, {FLASH_FOR_CPU: _infer_attention}))
         FakeTensorMode.cache_clear()  # which does not know that an output depends on the kernel
         kinds = [*optimizer._foreach_supported_types, FakeTensor]
         stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))
@@ -164,14 +159,14 @@ def _run_attention(
     if kernel == SDPBackend.MATH and not torch.backends.cuda.math_sdp_enabled():
         raise RuntimeError("No available kernel. Aborting execution.")
     fused = kernel != SDPBackend.MATH
-    chosen = _kernel.set(kernel)
+    chosen = running_kernel.set(kernel)
     try:
         with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH] if fused else SDPBackend.MATH):
             return torch.ops.aten.scaled_dot_product_attention.default.decompose(  # type: ignore[no-any-return]
                 query, key, value, attn_mask, 0.0 if fused else dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
             )
     finally:
-        _kernel.reset(chosen)
+        running_kernel.reset(chosen)
 
 
 def _infer_attention(
@@ -184,7 +179,7 @@ def _infer_attention(
     """
     batch, heads, length, _width = query.shape
     with mode:
-        if _kernel.get() == SDPBackend.EFFICIENT_ATTENTION:
+        if running_kernel.get() == SDPBackend.EFFICIENT_ATTENTION:
             output = torch.empty(batch, length, heads, value.shape[-1], dtype=query.dtype, device=query.device)
             output = output.transpose(1, 2)
         else:

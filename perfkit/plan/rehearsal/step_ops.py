@@ -20,6 +20,7 @@ from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
 from perfkit.plan.rehearsal.compiled_updates import in_fused_update
+from perfkit.plan.rehearsal.libraries.attention_kernels import AttentionKernels
 from perfkit.plan.rehearsal.libraries.convolution_columns import make_columns
 from perfkit.plan.rehearsal.libraries.layout_copies import make_layout_copy
 from perfkit.plan.target.disk import find_mount
@@ -126,6 +127,7 @@ class StepOps(CostingMode):
         self.issued: list[Issued] = []
         self._fp32 = fp32
         self._marks: list[str] = []
+        self._attention = AttentionKernels()
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -158,7 +160,14 @@ class StepOps(CostingMode):
             )
         elif result is not NotImplemented:
             self._record_convolution(func, args, result)
+            if not self._on_cpu and (op := self._attention.find_op(func, args, result)) is not None:
+                self._rename_last_op(op)
         return result
+
+    def _rename_last_op(self, name: str) -> None:
+        last = self.issued[-1]
+        assert isinstance(last, StepOp), "the op was issued just now"
+        self.issued[-1] = last._replace(work=last.work._replace(op=name))
 
     def _record_convolution(self, func: Any, args: Sequence[Any], result: Any) -> None:
         """Record what a convolution does besides its products."""

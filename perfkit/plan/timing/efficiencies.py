@@ -51,7 +51,7 @@ def fit_curves(
 ) -> dict[Key, EfficiencyCurve]:
     """The curves of all that was measured on a device with these roofs: of each op and of each class in each dtype, of
     each class, of what compute and memory bind, and of all, `()`. What has no least time is left out; what is held
-    against the peak of another dtype tells of its own alone.
+    against the peak of another dtype tells of its own alone, and what is derived of its op.
 
     Within calls of one kind and size each program counts as much as any other. A class goes on, beyond the sizes that
     were measured, as on the device with the curves `like`, if that has measured it.
@@ -67,7 +67,9 @@ def fit_curves(
             point = CurvePoint(log(least.seconds), log(sample.seconds), sample.spread, sample.calls * sample.seconds)
             keys = _list_keys(sample.op_class, sample.op, sample.dtype, sample.matrix)
             wider |= {key: (*keys[place + 1 :], ()) for place, key in enumerate(keys)} | {(least.bound,): ((),)}
-            kept = [key for key in keys if key[2]] if least.stands_in else (*keys, (least.bound,), ())
+            kept = [key for key in keys if key[2]] if least.stands_in else [*keys, (least.bound,), ()]
+            if program.derived:
+                kept = [key for key in kept if key[1:2] == (sample.op,)]
             for key in dict.fromkeys(kept):
                 own.setdefault(key, []).append(point)
         for key, some in own.items():

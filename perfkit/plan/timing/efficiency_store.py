@@ -43,7 +43,8 @@ class EfficiencySample(Struct):
 class LearnedProgram(Struct):
     """The measurements of one program: a trace, or all variants of a suite. None is unknown.
 
-    `sweep`: its calls were made one by one, over many sizes, and are no step of a model. `threads` is set on a CPU.
+    `sweep`: its calls were made one by one, over many sizes, and are no step of a model. `derived`: they were not made,
+    but follow from those of another op, and tell of their own ops alone. `threads` is set on a CPU.
     `launch_s` passes from a launch to its kernel's start on a device without work, `gap_s` between kernels that were
     launched before; `host_s` is the host's time for each op that it issues. `context_bytes` is what a process
     held of the GPU beside its allocator and NCCL.
@@ -52,6 +53,7 @@ class LearnedProgram(Struct):
     name: str
     samples: tuple[EfficiencySample, ...]
     sweep: bool = False
+    derived: bool = False
     threads: int | None = None
     launch_s: float | None = None
     gap_s: float | None = None

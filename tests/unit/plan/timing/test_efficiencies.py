@@ -66,6 +66,14 @@ def test_an_op_that_was_measured_itself_does_not_take_the_time_of_its_class() ->
     assert other.value == pytest.approx(1e-3 * exp((2 * log(2) + 8 * log(8)) / 10))
 
 
+def test_what_is_derived_tells_of_its_op_alone() -> None:
+    measured = LearnedProgram(name="a", samples=(_product(1e-3, 0.5),))
+    derived = LearnedProgram(name="b", samples=(_product(1e-3, 0.25, op="aten::bmm"),), derived=True)
+    known = _efficiencies(measured, derived)
+    times = [known.seconds(_work(1e-3, op=op)) for op in ("aten::bmm", "aten::mm", "aten::baddbmm")]
+    assert [time.value for time in times if time is not None] == pytest.approx([4e-3, 2e-3, 2e-3])
+
+
 def test_a_compiled_kernel_that_was_never_measured_takes_what_an_elementwise_op_takes_within_wider_bounds() -> None:
     samples = (replace_sample(_copy(1e-3, 0.5), op_class="elementwise"), _copy(1e-3, 0.125))
     known = _efficiencies(LearnedProgram(name="a", samples=samples))
