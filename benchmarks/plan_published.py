@@ -4,19 +4,26 @@
     python -m benchmarks.plan_published --fresh      plan every row again
     python -m benchmarks.plan_published litgpt timm  rows whose name begins so
 
-`published/measurements.json` has a row for each measurement: its source, the plan's arguments, what was measured, what
-the source leaves open, and why the plan misses it where it does. A result is kept with its arguments in
-`results/plan_published.json`; a row is planned again if they change. About forty minutes for all; no GPU is needed.
+`published/measurements.json` has a row for each measurement: its source, the plan's arguments, `kernel` of attention if
+it ran another than torch has (`published/kernels.py`), what was measured, what the source leaves open, and why the plan
+misses it where it does. A result is kept with its arguments in
+`results/plan_published.json`; a row is planned again if they change. Eight minutes for all on two cores; no GPU is
+needed.
 """
 
 import argparse
 import json
 import multiprocessing
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from benchmarks.published.kernels import plan_kernel
 from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.spec import parse_variants
@@ -34,7 +41,7 @@ HERE = Path(__file__).parent
 MEASUREMENTS = HERE / "published" / "measurements.json"
 RESULTS = HERE / "results" / "plan_published.json"
 TABLE = HERE / "results" / "plan_published.md"
-ARGUMENTS = ("workload", "technique", "dtype", "gpu", "ranks", "accumulate", "network")
+ARGUMENTS = ("workload", "technique", "dtype", "gpu", "ranks", "accumulate", "network", "kernel")
 MOST_S = 1200  # one plan
 _FORK = multiprocessing.get_context("fork")  # what is imported once is there in all
 
@@ -58,7 +65,8 @@ def plan_row(row: Row) -> dict[str, Any]:
         accumulation=row["accumulate"],
         **make_rank_fields((row["ranks"],)),
     )
-    return describe_plan(plan_variant(schedule_run(resolve_request(request), techniques, target), target))
+    planned = plan_variant(schedule_run(resolve_request(request), techniques, target), target)
+    return describe_plan(plan_kernel(planned, row["kernel"]) if row["kernel"] else planned)
 
 
 def describe_plan(planned: PlannedVariant) -> dict[str, Any]:
@@ -153,18 +161,45 @@ def format_summaries(compared: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{len(waiting)} rows have no plan yet: {'; '.join(waiting)}"
 
 
-def _plan_apart(row: Row) -> dict[str, Any]:
-    """Plan a row in a process of its own: its memory ends with it."""
+class _Plan(NamedTuple):
+    """The plan of a row in a process of its own, with which its memory ends; it may run until `until`."""
+
+    row: Row
+    process: ForkProcess
+    until: float
+
+
+def _plan_rows(rows: Iterable[Row]) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Each row with its planned figures, one row a core at a time, in the order in which they are done."""
+    waiting, running = deque(rows), dict[Connection, _Plan]()
+    while waiting or running:
+        while waiting and len(running) < count_available_cores():
+            receiver, plan = _start_plan(waiting.popleft())
+            running[receiver] = plan
+        soonest = min(plan.until for plan in running.values())
+        ready = wait(list(running), max(0.0, soonest - time.monotonic()))
+        for receiver, plan in list(running.items()):
+            late = time.monotonic() > plan.until
+            if receiver in ready or late:
+                del running[receiver]
+                yield plan.row, _receive_figures(receiver) if receiver in ready else {"reason": f"more than {MOST_S} s"}
+                plan.process.kill()
+                plan.process.join()
+
+
+def _start_plan(row: Row) -> tuple[Connection, _Plan]:
     receiver, sender = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=_answer, args=(row, sender))
     process.start()
     sender.close()  # so that the end of a process that fails is noticed
+    return receiver, _Plan(row, process, time.monotonic() + MOST_S)
+
+
+def _receive_figures(receiver: Connection) -> dict[str, Any]:
     try:
-        figures: dict[str, Any] = receiver.recv() if receiver.poll(MOST_S) else {"reason": f"more than {MOST_S} s"}
+        figures: dict[str, Any] = receiver.recv()
     except EOFError:
-        figures = {"reason": "the plan failed"}
-    process.kill()
-    process.join()
+        return {"reason": "the plan failed"}
     return figures
 
 
@@ -172,8 +207,13 @@ def _answer(row: Row, sender: Any) -> None:
     sender.send(plan_row(row))
 
 
+def _get_arguments(row: Row) -> dict[str, Any]:
+    return {key: row[key] for key in ARGUMENTS}
+
+
 def _write(rows: Sequence[Row], results: Mapping[str, Any]) -> None:
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    ordered = {row["id"]: results[row["id"]] for row in rows if row["id"] in results}
+    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
     compared = list(compare_rows(rows, results))
     text = [*(f"{line}\n" for line in format_summaries(compared)), *format_table(compared), ""]
     TABLE.write_text("\n".join(text))
@@ -188,15 +228,16 @@ def main() -> None:
     rows = json.loads(MEASUREMENTS.read_text())
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     results = {row["id"]: results[row["id"]] for row in rows if row["id"] in results}
-    for row in rows:
-        arguments = {key: row[key] for key in ARGUMENTS}
-        kept = results.get(row["id"])
-        if given.rows and not row["id"].startswith(tuple(given.rows)):
-            continue
-        if given.fresh or kept is None or kept["arguments"] != arguments:
-            results[row["id"]] = {"arguments": arguments, "planned": _plan_apart(row)}
-            _write(rows, results)
-            print(*list(format_table(list(compare_rows([row], results))))[2:], sep="\n", flush=True)
+    chosen = [row for row in rows if not given.rows or row["id"].startswith(tuple(given.rows))]
+    new = [
+        row
+        for row in chosen
+        if given.fresh or row["id"] not in results or results[row["id"]]["arguments"] != _get_arguments(row)
+    ]
+    for row, figures in _plan_rows(new):
+        results[row["id"]] = {"arguments": _get_arguments(row), "planned": figures}
+        _write(rows, results)
+        print(*list(format_table(list(compare_rows([row], results))))[2:], sep="\n", flush=True)
     _write(rows, results)
     print(*format_summaries(list(compare_rows(rows, results))), sep="\n")
 

@@ -10,6 +10,7 @@ import msgspec
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit import Workload
 from perfkit.workloads.workload import Batch, make_adamw
@@ -22,7 +23,8 @@ class Shape(msgspec.Struct, frozen=True):
 
     `hidden` 0: four widths. `rotary`: rotated elements of a head, 0 for learned positions. `parallel`: the two parts of
     a block side by side, with an `own` or a `shared` norm. `chunk`: tokens of the output layer at once, 0 for all.
-    `merged`: queries, keys and values in one layer. `bias` is of these, `out_bias` of other layers.
+    `kernel`: the only one of fused attention (`flash`), else torch's choice. `merged`: queries, keys and values in one
+    layer. `bias` is of these, `out_bias` of other layers.
     """
 
     layers: int = 12
@@ -39,6 +41,7 @@ class Shape(msgspec.Struct, frozen=True):
     chunk: int = 0
     merged: bool = False
     fused: bool = True
+    kernel: str = ""
     gated: bool = False
     bias: bool = False
     out_bias: bool = True
@@ -100,6 +103,15 @@ ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
     "gelu_tanh": lambda: nn.GELU("tanh"),
     "plain": PlainGELU,
 }
+KERNELS: Mapping[str, list[SDPBackend]] = {
+    "": [
+        SDPBackend.FLASH_ATTENTION,
+        SDPBackend.EFFICIENT_ATTENTION,
+        SDPBackend.MATH,
+        SDPBackend.CUDNN_ATTENTION,
+    ],
+    "flash": [SDPBackend.FLASH_ATTENTION],
+}
 
 
 class AdaptedQKV(nn.Module):
@@ -140,6 +152,7 @@ class Attention(nn.Module):
             self.qkv = nn.ModuleList(nn.Linear(width, width, bias=given.bias) for _ in range(3))
         self.out = nn.Linear(width, width, bias=given.out_bias)
         self.dropout = nn.Dropout(given.dropout)
+        self.kernels = KERNELS[given.kernel]
 
     def forward(self, x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
         batch, time, width = x.shape
@@ -148,7 +161,8 @@ class Attention(nn.Module):
         if self.rotary:
             q, k = self._rotate(q, cosine, sine), self._rotate(k, cosine, sine)
         if self.fused:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.drop)
+            with sdpa_kernel(self.kernels):
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.drop)
         else:
             scores = q @ k.transpose(2, 3)
             mask = torch.triu(torch.ones(time, time, device=x.device), diagonal=1).bool()

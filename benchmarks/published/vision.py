@@ -44,19 +44,36 @@ class Attention(nn.MultiheadAttention):
 class MergedAttention(nn.Module):
     """Attention as timm has it, one layer for queries, keys and values: (batch, patches, width) -> the same."""
 
+    fused = True
+
     def __init__(self, width: int, heads: int, batch_first: bool) -> None:
         assert batch_first, "timm's has no other order"
         super().__init__()
         self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.scale = (width // heads) ** -0.5
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, patches, width = x.shape
         q, k, v = self.qkv(x).reshape(batch, patches, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        y = F.scaled_dot_product_attention(q, k, v)
+        if self.fused:
+            y = F.scaled_dot_product_attention(q, k, v)
+        else:
+            y = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1) @ v
         return self.out(y.transpose(1, 2).reshape(batch, patches, width))  # type: ignore[no-any-return]
 
 
-ATTENTION: Mapping[str, type[nn.Module]] = {"torch": Attention, "flash1": FirstFlash, "timm": MergedAttention}
+class ExplicitAttention(MergedAttention):
+    """Attention as timm had it before torch 2.0."""
+
+    fused = False
+
+
+ATTENTION: Mapping[str, type[nn.Module]] = {
+    "torch": Attention,
+    "flash1": FirstFlash,
+    "timm": MergedAttention,
+    "timm_explicit": ExplicitAttention,
+}
 
 
 class SwiGLU(nn.Module):
@@ -174,7 +191,7 @@ def vit(
         unit="samples",
         units_per_batch=batch_size,
         build_model=lambda: VisionTransformer(layers, width, heads, classes, patch, attention, gated),
-        build_optimizer=make_adamw if attention == "timm" else _build_first_adam,
+        build_optimizer=make_adamw if attention.startswith("timm") else _build_first_adam,
         make_batch=batch,
         loss=loss,
         blocks=lambda _: tuple(f"layers.{index}" for index in range(layers)),

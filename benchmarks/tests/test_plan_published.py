@@ -1,6 +1,7 @@
 """Published measurements beside their plans: errors, intervals, and what is planned again."""
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,16 @@ def test_a_row_is_planned_once_and_again_if_its_arguments_change(
 ) -> None:
     planned: list[str] = []
 
-    def plan(row: dict[str, Any]) -> dict[str, Any]:
-        planned.append(row["id"])
-        return {"reason": "", "step": {"value": 1.0, "low": 0.5, "high": 2.0}}
+    def plan(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        for row in rows:
+            planned.append(row["id"])
+            yield row, {"reason": "", "step": {"value": 1.0, "low": 0.5, "high": 2.0}}
 
     measurements = tmp_path / "measurements.json"
     monkeypatch.setattr(plan_published, "MEASUREMENTS", measurements)
     monkeypatch.setattr(plan_published, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(plan_published, "TABLE", tmp_path / "table.md")
-    monkeypatch.setattr(plan_published, "_plan_apart", plan)
+    monkeypatch.setattr(plan_published, "_plan_rows", plan)
     monkeypatch.setattr("sys.argv", ["plan_published"])
     rows = [make_row("a", step=1.1), make_row("b", step=0.9)]
     for gpu in ("h100-sxm", "h100-sxm", "a100-sxm-80gb"):
