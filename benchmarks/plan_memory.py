@@ -1,7 +1,7 @@
 """How far planned peaks of memory are from measured ones.
 
     python -m benchmarks.plan_memory                     every workload with every technique
-    python -m benchmarks.plan_memory gpt resnet          some of them
+    python -m benchmarks.plan_memory gpt resnet          some of them, or any workload of perfkit plan
     python -m benchmarks.plan_memory --kept measured/    keep what was measured there, and measure it but once
 
 Each variant is rehearsed as `perfkit plan` does, and trained with the memory pass of `perfkit bench`, each in a process
@@ -87,7 +87,7 @@ def main() -> None:
 def runs(name: str, techniques: str) -> Iterator[ScheduledRun]:
     """One run for each variant of a workload."""
     request = BenchRequest(
-        workload=resolve_workload(WORKLOADS[name], "cpu", None, None, 1),
+        workload=resolve_workload(WORKLOADS.get(name, name), "cpu", None, None, 1),
         variants=tuple(parse_variants(techniques)),
         device="cpu",
         device_count=0,
