@@ -98,7 +98,12 @@ class Flash(Technique):
     refusals: ClassVar[Mapping[str, str]] = {
         "derivative for aten::_scaled_dot_product_": (
             "fused attention has no second derivatives, and the step needs them; use backend=math"
-        )
+        ),
+        # What `apply` tries is not compiled: `_ignore_causal_mask_sdpa` of Transformers tells of torch before 2.14.
+        "No available kernel. Aborting execution.": (
+            "this backend cannot run its attention; models of Transformers pass a mask where they are compiled, which "
+            "flash and cudnn on a GPU do not take; use backend=auto"
+        ),
     }
 
     backend: Literal["flash", "efficient", "math", "cudnn", "flex", "auto"] = "flash"

@@ -17,6 +17,7 @@ from perfkit.techniques.activations.attention_calls import (
     replace_attention,
 )
 from perfkit.techniques.base.state import TrainState
+from perfkit.techniques.base.technique import explain_refusal
 from perfkit.workloads.gpt import Gpt, GptModel, GptShape
 from perfkit.workloads.workload import Workload, make_adamw
 from tests.unit.techniques.facts import check_claims
@@ -62,6 +63,12 @@ def workload(dropout: float, mask: str) -> Workload:
 def test_what_flash_refuses_on_a_cpu_is_skipped_with_that_reason(dropout: float, mask: str, told: str) -> None:
     with pytest.raises(UnavailableError, match=f"^the flash .* {told}"):
         applied("flash", new_state(workload(dropout, mask)))
+
+
+def test_a_backend_without_a_kernel_for_the_compiled_step_is_told() -> None:
+    error = RuntimeError("got RuntimeError('No available kernel. Aborting execution.')")
+    assert "backend=auto" in explain_refusal(error, [flash.Flash()])
+    assert not explain_refusal(RuntimeError("no memory"), [flash.Flash()])
 
 
 @pytest.mark.parametrize("variant", ["flash", "flash:backend=math", "flash:backend=auto"])
