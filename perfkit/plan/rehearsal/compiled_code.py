@@ -16,11 +16,14 @@ from torch.profiler import record_function
 from torch.utils._python_dispatch import _disable_current_modes
 
 from perfkit.plan.rehearsal.compiled_loops import Loop, join_loops, make_loop
+from perfkit.plan.rehearsal.op_watcher import OpWatcher
 from perfkit.trace.model import COMPILED_GRAPH
 
 _LIBRARY = torch.library.Library("perfkit", "FRAGMENT")
 _LIBRARY.define("run_compiled_kernel(str name, int[] loops, Tensor[] operands) -> ()")
 _LIBRARY.impl("run_compiled_kernel", lambda *_: None, "CompositeExplicitAutograd")
+
+_OWN = "perfkit.plan."  # modules
 
 RUN_KERNEL = torch.ops.perfkit.run_compiled_kernel.default
 
@@ -41,10 +44,11 @@ def compile_without_kernels(*, as_gpu: bool) -> Iterator[None]:
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.output_code import CompiledFxGraph
 
+    _register_random_ops()
     native = torch._C._dynamo.guards
     kernels = _KernelNames(CppScheduling.codegen_node, as_gpu=as_gpu)
     replaced: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-        (CatchErrorsWrapper, "__call__", _leave_modes(CatchErrorsWrapper.__call__)),
+        (CatchErrorsWrapper, "__call__", _skip_own_frames(_leave_modes(CatchErrorsWrapper.__call__))),
         (compile_fx, "compile_fx_inner", _leave_modes(compile_fx.compile_fx_inner)),
         (CompiledFxGraph, "__call__", _mark_call(CompiledFxGraph.__call__)),
         (CppScheduling, "codegen_node", kernels.codegen_node),
@@ -66,6 +70,26 @@ def compile_without_kernels(*, as_gpu: bool) -> Iterator[None]:
         yield
 
 
+def _register_random_ops() -> None:
+    """Watch recomputed ops that draw random numbers: compiled code calls them by ops that take an op."""
+    from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
+
+    for op, run in ((run_and_save_rng_state, _run_and_save_state), (run_with_rng_state, _run_with_state)):
+        if OpWatcher not in op.python_key_table:
+            op.py_impl(OpWatcher)(run)
+
+
+def _run_and_save_state(watcher: OpWatcher, op: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
+    with watcher:
+        return torch.get_rng_state(), op(*args, **kwargs)
+
+
+def _run_with_state(watcher: OpWatcher, _state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
+    with watcher:
+        _before = torch.get_rng_state()  # which is kept meanwhile
+        return op(*args, **kwargs)
+
+
 def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A compiler's fake tensors are its own, and none of the step's."""
 
@@ -74,6 +98,19 @@ def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return left
+
+
+def _skip_own_frames(compile_frame: Callable[..., Any]) -> Callable[..., Any]:
+    """Dynamo sees what Python runs while it waits for the next frame: also what records a storage that is freed."""
+
+    def compiled(wrapper: Any, frame: Any, *args: Any) -> Any:
+        from torch._dynamo.types import ConvertFrameReturn
+
+        if frame.f_globals.get("__name__", "").startswith(_OWN):
+            return ConvertFrameReturn(skip_reason="what plans a step is no part of it")
+        return compile_frame(wrapper, frame, *args)
+
+    return compiled
 
 
 def _mark_call(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +11,9 @@ import torch._functorch.config as functorch_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.core.spec import RunSpec, Schedule, WorkloadSpec, parse_variants
+from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.measure.rank.run_rank import run_rank
-from perfkit.plan.rehearsal.compiled_code import _make_empty, _reinterpret
+from perfkit.plan.rehearsal.compiled_code import _make_empty, _reinterpret, _skip_own_frames
 from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.plan.rehearsal.step_ops import StepOp
 from perfkit.store.layout import MEMORY_FILE, get_rank_folder
@@ -64,6 +65,37 @@ def test_a_buffer_is_viewed_where_another_view_of_it_begins() -> None:
         part = _reinterpret(whole[1], (2, 3), (3, 1), 2)
     assert (part.storage_offset(), tuple(part.shape)) == (8, (2, 3))
     assert part.untyped_storage()._cdata == whole.untyped_storage()._cdata
+
+
+def test_what_plans_a_step_is_not_compiled_with_it() -> None:
+    def is_compiled(module: str) -> bool:
+        seen: list[SimpleNamespace] = []
+        frame = SimpleNamespace(f_globals={"__name__": module})
+        _skip_own_frames(lambda _wrapper, frame, *_: seen.append(frame))(None, frame, None)
+        return seen == [frame]
+
+    assert not is_compiled("perfkit.plan.rehearsal.fake_memory")
+    assert is_compiled("perfkit.workloads.gpt")
+    assert is_compiled("__main__")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["zero3+ckpt+compile", "zero3+flash+ckpt+compile"])
+def test_recomputed_blocks_of_fsdp2_are_compiled(variant: str) -> None:
+    (techniques,) = parse_variants(variant)
+    rehearsed = rehearse_step(
+        RunSpec(
+            workload=WorkloadSpec(name="gpt", params={"size": "nano"}),
+            techniques=techniques,
+            schedule=Schedule(warmup=1, max_warmup=1, timed=1, trace=0, parity=1),
+            launch=LaunchSpec(world_size=2),
+        )
+    )
+    account = build_memory_account(rehearsed.allocations)
+    assert account is not None
+    assert 40 * 2**20 < account.peak_bytes < 55 * 2**20
+    ops = [each.work.op for each in rehearsed.issued if isinstance(each, StepOp)]
+    assert ("aten::_scaled_dot_product_flash_attention_for_cpu" in ops) == ("flash" in variant)
 
 
 @pytest.mark.slow
