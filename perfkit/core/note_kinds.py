@@ -144,6 +144,7 @@ RUNS = {
     "plan.other_request": "The stored plan has another request.",
     "plan.technique": "The plan models a technique differently from how it runs.",
     "plan.value_read": "The step reads values, which a plan does not have.",
+    "plan.sparse_rows": "The rows of a sparse gradient depend on values, which a plan does not have.",
     "plan.unmodeled_settings": "The environment has settings that the plan does not model.",
     "plan.no_step_time": "The step time is unknown.",
     "plan.host_memory": "Offloading needs pinned memory on the host.",

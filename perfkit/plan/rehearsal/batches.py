@@ -1,6 +1,6 @@
 """Makes batches of fake tensors: from the workload, or like the first of its DataLoader."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -26,6 +26,7 @@ class RepeatedBatch:
                 loading=LoaderChanges(options={"num_workers": 0}),
             )
             (first,) = loaded.step(0, 1)
+        self.loaded: Batch = first
         self._batch = {
             name: torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
             for name, tensor in first.items()
@@ -54,3 +55,16 @@ def make_batches(workload: Workload, spec: RunSpec, ranks: Sequence[int], steps:
         return RepeatedBatch(workload, spec, ranks[0])
     most = steps * spec.accumulation
     return BatchPool(workload, seed=spec.seed, ranks=ranks, dtype=get_torch_dtype(spec.dtype), pinned=False, most=most)
+
+
+def pair_with_real_batches(
+    batches: Batches, workload: Workload, spec: RunSpec, ranks: Sequence[int], steps: int
+) -> Iterator[tuple[Batch, Batch]]:
+    """Pair the batches of so many steps, which have no contents, with those of a run."""
+    if isinstance(batches, RepeatedBatch):
+        yield batches.step(0, 1)[0], batches.loaded
+        return
+    with _disable_current_modes():
+        real = make_batches(workload, spec, ranks, steps)
+    for step in range(steps):
+        yield from zip(batches.step(step, spec.accumulation), real.step(step, spec.accumulation), strict=True)

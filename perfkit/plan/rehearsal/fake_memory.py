@@ -31,6 +31,8 @@ from perfkit.plan.rehearsal.fake_results import FakeArgument
 from perfkit.plan.rehearsal.host_storages import HostStorages
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.op_watcher import Observe, OpWatcher
+from perfkit.plan.rehearsal.sparse.index_values import IndexValues
+from perfkit.plan.rehearsal.sparse.sparse_gradients import SparseGradients
 
 SCRATCH = 1  # of what a library works in: an address that no storage has
 _OURS = str(PurePath(__file__).parents[1])
@@ -69,7 +71,9 @@ class FakeMemory:
         self._streams: dict[torch.cpu.Stream, int] = {}  # numbers of those that are not the default one
 
     @contextmanager
-    def record_allocations(self, alone: OpScratchProbe, observe: Observe = lambda *_: None) -> Iterator[None]:
+    def record_allocations(
+        self, alone: OpScratchProbe, observe: Observe = lambda *_: None, sparse: SparseGradients | None = None
+    ) -> Iterator[None]:
         """Record this thread's ops inside this context, within the fake mode; `observe` receives each call."""
         resize = torch.UntypedStorage.resize_
 
@@ -85,7 +89,7 @@ class FakeMemory:
         with (
             patch.object(torch.UntypedStorage, "resize_", resized),
             _disable_storage_caching(),
-            OpWatcher(self, alone, observe),
+            OpWatcher(self, alone, observe, sparse or SparseGradients(IndexValues(), on_gpu=False)),
         ):
             yield
 

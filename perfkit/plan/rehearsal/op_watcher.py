@@ -14,9 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.fake_results import FakeCall, list_results
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
+from perfkit.plan.rehearsal.sparse.sparse_gradients import SparseGradients
 
 if TYPE_CHECKING:
     from perfkit.cost.live_flops import CostingMode
@@ -36,8 +36,9 @@ Observe = Callable[[Any, Sequence[Any], Any], None]  # an op, its arguments and 
 class OpWatcher(TorchDispatchMode):
     """Reports every op on fake tensors and every range to a `FakeMemory`."""
 
-    def __init__(self, memory: "FakeMemory", alone: OpScratchProbe, observe: Observe) -> None:
+    def __init__(self, memory: "FakeMemory", alone: OpScratchProbe, observe: Observe, sparse: SparseGradients) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._sparse = sparse
         self._memory = memory
         self._observe = observe
         self._alone = alone
@@ -103,6 +104,10 @@ class OpWatcher(TorchDispatchMode):
         if schema.name in self._alone.opened:
             with self.cost_ops(None), self.sum_gradients(None), self:
                 return func._op_dk(self._alone.opened[schema.name], *args, **kwargs)
+        of_parts = self._sparse.find_op(func, args)
+        if of_parts is not None:
+            with self.cost_ops(None), self.sum_gradients(None), self:
+                return of_parts(*args, **kwargs)
         call = FakeCall(func, args, kwargs)
         # Storages freed while their tensors stay, by FSDP2 and paging.
         freed = (
@@ -112,7 +117,7 @@ class OpWatcher(TorchDispatchMode):
         for storage in freed:
             if storage.nbytes():  # a view, whose fake kernel gives its storage the bytes that it seems to need
                 storage.resize_(0)
-        _refuse_sparse(schema.name, result)
+        self._sparse.follow_op(func, args, kwargs, result)
         scratch = self._alone.scratch(func, args, kwargs, result)
         self._memory.call(schema.name, schema.is_mutable, call.given, list_results(result), scratch)
         self._observe(func, args, result)
@@ -147,12 +152,3 @@ def cost_watched_ops(costs: "CostingMode") -> Iterator[None]:
     watcher = find_top_watcher()
     with costs if watcher is None else watcher.cost_ops(costs):
         yield
-
-
-def _refuse_sparse(op: str, result: Any) -> None:
-    """Refuse sparse results: a fake one holds none of its parts, and only values tell how many rows are equal."""
-    if isinstance(result, FakeTensor) and result.layout is torch.sparse_coo:
-        raise UnavailableError(
-            f"{op} makes a sparse tensor, whose size depends on values that a plan does not have: measure it with "
-            "perfkit bench"
-        )

@@ -28,7 +28,7 @@ from perfkit.instruments.training.tensors import (
 from perfkit.instruments.training.trained_models import get_trained_models
 from perfkit.measure.rank.loaded_data import Microbatches, collect_batch_facts, make_microbatches
 from perfkit.measure.rank.train_step import train_step
-from perfkit.plan.rehearsal.batches import Batches, make_batches
+from perfkit.plan.rehearsal.batches import Batches, make_batches, pair_with_real_batches
 from perfkit.plan.rehearsal.compiled_code import compile_without_kernels
 from perfkit.plan.rehearsal.compiled_updates import fuse_updates
 from perfkit.plan.rehearsal.cuda_dispatch import patch_cuda_dispatch
@@ -54,6 +54,8 @@ from perfkit.plan.rehearsal.random_states import record_random_states
 from perfkit.plan.rehearsal.ranks.fake_deepspeed import list_optimizer_parameters, patch_deepspeed, uses_deepspeed
 from perfkit.plan.rehearsal.ranks.fake_ranks import UsedGroups, simulate_ranks
 from perfkit.plan.rehearsal.saved_state import SavedState, measure_saved_state
+from perfkit.plan.rehearsal.sparse.index_values import IndexValues, has_sparse_gradients
+from perfkit.plan.rehearsal.sparse.sparse_gradients import SparseGradients
 from perfkit.plan.rehearsal.step_ops import Issued, StepOps
 from perfkit.plan.rehearsal.strip_tensor_data import strip_tensor_data
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
@@ -153,7 +155,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
     check_microbatches(workload, spec.accumulation)
     techniques, remarks = select_planned_techniques(spec.techniques)
     places = ModuleLocator()
-    values = ValueReads(places)
+    values, indices = ValueReads(places), IndexValues()
     memory, alone, host = (
         FakeMemory(values.record_read),
         OpScratchProbe(_TRIED) if gpu is None else CudaScratch(_TRIED),
@@ -180,7 +182,8 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         compiled = any(technique.compiles() for technique in techniques)
         if compiled:
             stack.enter_context(compile_without_kernels(as_gpu=gpu is not None))
-        stack.enter_context(memory.record_allocations(alone, groups.record_call))
+        sparse = SparseGradients(indices, on_gpu=gpu is not None)
+        stack.enter_context(memory.record_allocations(alone, groups.record_call, sparse))
         if gpu is None:  # a GPU's memory holds no state of the host's generator
             stack.enter_context(record_random_states(memory))
         stack.enter_context(add_gradients_in_place())
@@ -204,7 +207,11 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         state = apply_all(techniques, state).state
         collect_garbage()  # what techniques tried may be in cycles of references
         setup += ((event.address, event.size) for event in memory.recorded.allocations)
-        data = make_batches(workload, spec, state.batches_of_ranks or (world.rank,), steps=2)
+        ranks = state.batches_of_ranks or (world.rank,)
+        data = make_batches(workload, spec, ranks, steps=2)
+        if has_sparse_gradients(state.model):
+            for fake, real in pair_with_real_batches(data, workload, spec, ranks, steps=2):
+                indices.add_batch(fake, real)
         memory.begin()  # batches, and what they are made of, are on the host
 
         def step(index: int) -> None:
@@ -256,7 +263,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
     return RehearsedStep(
         allocations=allocations,
         untried=tuple(sorted(alone.untried)),
-        assumptions=(*remarks, *values.assumptions(), *host.list_notes()),
+        assumptions=(*remarks, *values.assumptions(), *indices.list_notes(), *host.list_notes()),
         issued=tuple(ops.issued),
         groups=groups.ranks,
         setup=tuple(setup),

@@ -1,11 +1,8 @@
 """What fake tensors would take, counted by hand."""
 
-import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.fake_memory import FakeMemory
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
@@ -110,12 +107,3 @@ def test_backward_is_told_by_its_nodes() -> None:
         loss.backward()
     made = [event for event in memory.recorded.allocations if event.size == weight.nbytes]
     assert [event.node for event in made] == ["MmBackward0"]
-
-
-def test_sparse_gradients_are_refused_and_dense_ones_are_not() -> None:
-    memory = FakeMemory()
-    with FakeTensorMode(), memory.record_allocations(OpScratchProbe()):
-        table, rows = torch.zeros(50, 2, requires_grad=True), torch.zeros(7, dtype=torch.int64)
-        F.embedding(rows, table).sum().backward()
-        with pytest.raises(UnavailableError, match="sparse"):
-            F.embedding(rows, table, sparse=True).sum().backward()
