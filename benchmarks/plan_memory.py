@@ -48,7 +48,7 @@ WORKLOADS = {
     "vae": f"{HERE}/plan_workloads.py:vae",
 }
 TECHNIQUES = (
-    "amp,ckpt,flash,accum,zero1,zero2,zero3,offload:what=activations|optimizer|parameters:to=disk,"
+    "amp,ckpt,flash,accum,zero1,zero2,zero3,zero2:engine=fsdp1,zero3:engine=fsdp1,offload:what=activations|optimizer|parameters:to=disk,"
     "lora,optim:use=adamw8bit|lion8bit,fused_ce"
 )
 MOST_OF_PEAK, MOST_OF_CATEGORY = 0.01, 0.03

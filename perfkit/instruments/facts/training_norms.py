@@ -40,7 +40,7 @@ def watch_gradient_norm(state: TrainState) -> Iterator[dict[str, float]]:
             measured.add(parameter)
             square = torch.linalg.vector_norm(gradient.float()).item() ** 2 / divisor
             own += square
-            share += square * _count_parts(parameter.grad, dealt.get(parameter, 1)) / state.world.size
+            share += square * _count_parts(parameter.grad, dealt.get(parameter, state.slices)) / state.world.size
         squares[place] = own, share
 
     with ExitStack() as stack:

@@ -13,7 +13,7 @@ from perfkit.techniques.base.state import TrainState
 T = TypeVar("T")
 
 # Names that wrappers insert around a module (torch's checkpoint wrapper, torch.compile, DDP).
-_WRAPPERS = frozenset({"_checkpoint_wrapped_module", "_orig_mod", "module"})
+_WRAPPERS = frozenset({"_checkpoint_wrapped_module", "_fsdp_wrapped_module", "_orig_mod", "module"})
 
 
 @dataclass(frozen=True)

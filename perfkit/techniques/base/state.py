@@ -63,6 +63,7 @@ class TrainState:
         engine: runs a whole step over microbatches in CPU memory instead of perfkit's own loop, marks its phases and
             returns its loss. None: perfkit's own loop.
         dealt: names of the parameters that differ between ranks, with the number of ranks they are split over.
+        slices: number of ranks that each hold a slice of every parameter as a plain tensor (FSDP1); 1 otherwise.
         unreached_parameters: the trained parameters that the loss does not reach, where a technique had to look.
         exchanges: calls of split layers in a forward pass of the whole model.
         own_forward: on a rank with a part of the model, its computation of a batch's first microbatch, as one number
@@ -111,6 +112,7 @@ class TrainState:
     after_updates: Callable[[], None] = lambda: None
     engine: Callable[[Sequence[Batch], Mark], torch.Tensor] | None = None
     dealt: dict[str, int] = field(default_factory=dict)
+    slices: int = 1
     unreached_parameters: frozenset[nn.Parameter] = frozenset()
     exchanges: list["LayerExchange"] = field(default_factory=list)
     own_forward: Callable[[Batch], torch.Tensor] | None = None

@@ -8,6 +8,8 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import Checkpoi
 
 from perfkit.techniques.base.segments import BlockSegment, JoinedBlock
 
+_FSDP1 = "_fsdp_wrapped_module"  # its wrapper's only module, by which it is known without the import
+
 
 @contextmanager
 def unwrap_modules(model: nn.Module) -> Iterator[None]:
@@ -16,9 +18,11 @@ def unwrap_modules(model: nn.Module) -> Iterator[None]:
     Blocks of a segment return to their places, and a pruned module's parameter is called `weight` again
     (`torch.nn.utils.prune` calls it `weight_orig`). All other changes of techniques are in place.
     """
-    wrappers = [
-        (name, module) for name, module in model.named_modules() if isinstance(module, CheckpointWrapper | JoinedBlock)
-    ]
+    wrappers: list[tuple[str, nn.Module]] = []
+    for name, module in model.named_modules():
+        within = bool(wrappers) and name.startswith(f"{wrappers[-1][0]}.")
+        if not within and (isinstance(module, CheckpointWrapper | JoinedBlock) or _FSDP1 in module._modules):
+            wrappers.append((name, module))
     for name, wrapper in wrappers:
         model.set_submodule(name, _get_block(wrapper))
     # By the mask: torch's spectral norm has a `weight_orig` too, which is the workload's.
@@ -36,11 +40,15 @@ def unwrap_modules(model: nn.Module) -> Iterator[None]:
             model.set_submodule(name, wrapper)
 
 
-def _get_block(wrapper: CheckpointWrapper | JoinedBlock) -> nn.Module:
-    if isinstance(wrapper, JoinedBlock):
-        return wrapper.of[0]
-    wrapped: nn.Module = wrapper._checkpoint_wrapped_module
-    return wrapped.blocks[0] if isinstance(wrapped, BlockSegment) else wrapped
+def _get_block(module: nn.Module) -> nn.Module:
+    """The block within wrappers."""
+    if isinstance(module, JoinedBlock):
+        return module.of[0]
+    if isinstance(module, CheckpointWrapper):
+        wrapped: nn.Module = module._checkpoint_wrapped_module
+        return wrapped.blocks[0] if isinstance(wrapped, BlockSegment) else wrapped
+    sharded = module._modules.get(_FSDP1)
+    return module if sharded is None else _get_block(sharded)
 
 
 def _rename_parameter(module: nn.Module, old: str, new: str) -> None:

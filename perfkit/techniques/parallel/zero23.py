@@ -26,13 +26,14 @@ from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_s
 from perfkit.techniques.parallel.deepspeed_zero import (
     PLANNED,
     UNLIMITED,
-    Engine,
     get_package,
     make_deepspeed_conflicts,
     make_sharding_claims,
     shard_with_deepspeed,
 )
 from perfkit.techniques.parallel.fsdp import wrap_blocks
+from perfkit.techniques.parallel.fsdp1 import FSDP1, make_flat_claims, make_fsdp1_conflicts, shard_with_fsdp1
+from perfkit.techniques.parallel.fsdp1 import PLANNED as PLANNED_WITH_FSDP1
 from perfkit.techniques.parallel.mixed_precision import (
     ParamDtype,
     ReduceDtype,
@@ -48,6 +49,8 @@ _NO_HOST = "offload=cpu needs a device with its own memory; a CPU's parameters a
 _FP32_BYTES = 4
 # Of bytes that are known exactly; half of it separates fp32 from 16 bits. Others may use the same collectives.
 _OTHER_MESSAGES = 1.1
+_PLANNED = {"deepspeed": PLANNED, FSDP1: PLANNED_WITH_FSDP1}
+_NAMES = {"deepspeed": "DeepSpeed", FSDP1: "FSDP1"}
 _GATHERS = "c10d::_allgather_base_,c10d::allgather_*"
 
 
@@ -60,6 +63,10 @@ class FullyShard(Technique):
 
     `engine=deepspeed` is DeepSpeed's stages 2 and 3, which gather and free by their own limits; each rank also keeps a
     copy of its slice of the parameters. `docs/distributed.md` says what DeepSpeed needs.
+
+    `engine=fsdp1` is `FullyShardedDataParallel`, which torch deprecates: the parameters of a block are one flat tensor,
+    and gradients are scattered from another. Those outside of blocks stay whole from forward to backward. On GPUs it
+    is untested.
 
     **Mixed precision.** `param_dtype=bf16` gathers parameters in bf16 and computes in it (`MixedPrecisionPolicy`).
     Shards, gradients and optimizer state stay fp32, and the model's outputs are fp32 again. Gathers take half the
@@ -253,31 +260,37 @@ class FullyShard(Technique):
 class _Zero(FullyShard):
     # Without a docstring: the page of each is what FullyShard says.
 
-    engine: Engine = "torch"
+    engine: Literal["torch", "deepspeed", "fsdp1"] = "torch"
 
     def __post_init__(self) -> None:
         if self.engine == "deepspeed" and (self.param_dtype is not None or self.reduce_dtype is not None):
             raise ValueError("param_dtype and reduce_dtype are of FSDP2; use engine=torch")
 
     def package(self) -> Package | None:
-        return get_package(self.engine)
+        return get_package(self.engine) if self.engine == "deepspeed" else None
 
     def unavailable(self, device: torch.device) -> str | None:
-        if self.engine == "deepspeed" and self._offloads:
-            return "offload=cpu needs FSDP2; it has not been tried with DeepSpeed"
+        if self.engine != "torch" and self._offloads:
+            return f"offload=cpu needs FSDP2; it has not been tried with {_NAMES[self.engine]}"
         return super().unavailable(device)
 
     def plannable(self) -> PlanSupport:
-        return PLANNED if self.engine == "deepspeed" else super().plannable()
+        return _PLANNED.get(self.engine) or super().plannable()
 
     def apply(self, state: TrainState) -> TrainState:
         if self.engine == "deepspeed":
             return shard_with_deepspeed(state, self.planning.zero_stage)
+        if self.engine == FSDP1:
+            check_parameters(self.name, self.param_dtype, state)
+            state.compute_dtype = self.computes_in(state.compute_dtype)
+            return shard_with_fsdp1(state, make_policies(self.param_dtype, self.reduce_dtype), reshard=self._reshard)
         return super().apply(state)
 
     def claims(self, state: TrainState) -> tuple[Claim, ...]:
         if self.engine == "deepspeed":
             return make_sharding_claims(self.name, self.planning.zero_stage, state)
+        if self.engine == FSDP1:
+            return tuple(make_flat_claims(self.name, state, reshard=self._reshard))
         return super().claims(state)
 
     def count_kept_bytes(self, state: TrainState) -> Mapping[str, float]:
@@ -305,9 +318,15 @@ class Zero2(_Zero):
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         *make_conflicts(("zero3", "hsdp"), OTHER_STAGE),
         *make_deepspeed_conflicts(),
+        *make_fsdp1_conflicts(),
         *make_precision_conflicts(),
     )
-    examples: ClassVar[tuple[str, ...]] = ("zero2", "zero2:param_dtype=bf16", "zero2:engine=deepspeed")
+    examples: ClassVar[tuple[str, ...]] = (
+        "zero2",
+        "zero2:param_dtype=bf16",
+        "zero2:engine=deepspeed",
+        "zero2:engine=fsdp1",
+    )
     _reshard: ClassVar[bool] = False
 
 
@@ -332,9 +351,15 @@ class Zero3(_Zero):
     conflicts: ClassVar[tuple[Conflict, ...]] = (
         Conflict("hsdp", OTHER_STAGE),
         *make_deepspeed_conflicts(),
+        *make_fsdp1_conflicts(),
         *make_precision_conflicts(),
     )
-    examples: ClassVar[tuple[str, ...]] = ("zero3", "zero3:param_dtype=bf16", "zero3:engine=deepspeed")
+    examples: ClassVar[tuple[str, ...]] = (
+        "zero3",
+        "zero3:param_dtype=bf16",
+        "zero3:engine=deepspeed",
+        "zero3:engine=fsdp1",
+    )
     _reshard: ClassVar[bool] = True
 
 

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from perfkit.cost.live_collectives import describe_exchange
+from perfkit.instruments.training.tensors import get_address
 from perfkit.techniques.base.state import World
 
 # The argument that gloo copies as a whole while a collective runs: what is gathered, and what is reduced for all ranks.
@@ -32,6 +33,7 @@ def simulate_ranks(size: int) -> Iterator[World]:
         yield world
         return
     # Distributed tensors take a third of a second to import, and plans of one rank do not need them.
+    from torch.distributed.fsdp import _flat_param
     from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
@@ -46,6 +48,9 @@ def simulate_ranks(size: int) -> Iterator[World]:
             wrapped_method = _wrap_outside_modes(getattr(DeviceMesh, method))
             stack.enter_context(patch.object(DeviceMesh, method, wrapped_method))
         stack.enter_context(patch.object(_fsdp_param, "_chunk_with_empty", _make_first_chunk))
+        # FSDP1 asks for addresses, and a fake tensor's is 0.
+        stack.enter_context(patch.object(_flat_param, "_data_ptr_allocated", _is_allocated))
+        stack.enter_context(patch.object(_flat_param, "_same_storage", _have_same_storage))
         # What an op makes of the whole tensors of all ranks is asked of fake tensors once: they are nobody's memory.
         shapes = _wrap_outside_modes(ShardingPropagator._propagate_tensor_meta_non_cached)
         stack.enter_context(patch.object(ShardingPropagator, "_propagate_tensor_meta_non_cached", shapes))
@@ -68,6 +73,14 @@ def _wrap_outside_modes(function: Any) -> Any:
 def _make_first_chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> list[torch.Tensor]:
     """Make only this rank's shard, the first: FSDP2 makes all ranks' shards, which is slow for thousands."""
     return [tensor.narrow(dim, 0, ceil(tensor.size(dim) / num_chunks))]
+
+
+def _is_allocated(tensor: torch.Tensor) -> bool:
+    return tensor.untyped_storage().nbytes() > 0
+
+
+def _have_same_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return get_address(one.untyped_storage()) == get_address(other.untyped_storage())
 
 
 def _patch_ddp_init(init: Any) -> Any:

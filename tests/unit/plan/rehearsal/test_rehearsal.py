@@ -110,7 +110,12 @@ def test_modules_are_told_as_in_a_real_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("technique", "parameters", "state"),
-    [("ddp", 1, 1), pytest.param("zero1", 1, 2, marks=pytest.mark.nightly), ("zero3", 2, 2)],
+    [
+        ("ddp", 1, 1),
+        pytest.param("zero1", 1, 2, marks=pytest.mark.nightly),
+        ("zero3", 2, 2),
+        ("zero2:engine=fsdp1", 2, 2),
+    ],
 )
 def test_ranks_hold_their_share_of_the_state(technique: str, parameters: int, state: int) -> None:
     """ZeRO (arXiv 1910.02054, section 5): stage 1 divides optimizer state, stage 3 parameters too.
