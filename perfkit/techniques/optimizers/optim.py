@@ -53,11 +53,11 @@ class Optim(Technique):
     | `galore` | of a matrix m x n, m <= n: 4 (m r + 2 n r) B at `rank` r | pytorch-optimizer |
     | `soap` | of a matrix 8 (m n + m m + n n) B | pytorch-optimizer |
     | `muon` | 4 B of the matrices within blocks, 8 B of others (AdamW) | pytorch-optimizer |
-    | `torchao_adamw8bit`, `torchao_adamw4bit` | 2.03, 1.06 B | torchao |
+    | `torchao_adamw8bit`, `torchao_adamwfp8`, `torchao_adamw4bit` | 2.03, 2.03, 1.06 B | torchao |
 
     Parameter groups stay. The learning rate of an Adam or AdamW is kept by `adamw`, `adam_mini`, `galore`, `soap`,
-    `muon` and those in 8 and 4 bits, and divided by ten for `lion` (with ten times the weight decay) and `lion8bit`;
-    others take the library's default. `lr` sets it. torchao's compile their update, which takes minutes once.
+    `muon` and those in 8 bits, fp8 and 4 bits, and divided by ten for `lion` (with ten times the weight decay) and
+    `lion8bit`; others take the library's default. `lr` sets it. torchao's compile their update, which takes minutes once.
     Packages: `pip install 'perfkit[techniques]'`.
 
     Another optimizer follows another trajectory, so losses are not comparable step by step. It is skipped where a
@@ -75,7 +75,7 @@ class Optim(Technique):
     examples: ClassVar[tuple[str, ...]] = tuple(
         f"optim:use={use}"
         for use in (*_IMPLEMENTATIONS, *OPTIMIZERS)
-        if use not in ("forloop", "adamw", "torchao_adamw8bit", "torchao_adamw4bit")  # as workloads do; slow to start
+        if use not in ("forloop", "adamw") and not use.startswith("torchao_")  # as workloads do; slow to start
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
     purpose: ClassVar[Purpose] = Purpose.OPTIMIZERS
@@ -105,7 +105,7 @@ class Optim(Technique):
     use: Literal[
         "fused", "foreach", "forloop", "sgd", "momentum", "adamw", "adafactor", "adamw8bit", "paged_adamw8bit",
         "lion8bit", "lars", "lamb", "lion", "came", "adam_mini", "galore", "soap", "muon", "sm3", "torchao_adamw8bit",
-        "torchao_adamw4bit",
+        "torchao_adamw4bit", "torchao_adamwfp8",
     ] = "fused"  # fmt: skip
     lr: Annotated[
         float, msgspec.Meta(ge=0, description="learning rate of all parameter groups; 0: the default described below")

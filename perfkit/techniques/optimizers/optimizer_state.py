@@ -129,11 +129,17 @@ def count_torchao_4bit_bytes(parameter: Tensor, _group: Group) -> float:
     return 2 * _count_torchao_bytes(parameter, bits=4, block=128)
 
 
-def _count_torchao_bytes(parameter: Tensor, bits: int, block: int) -> float:
+def count_torchao_fp8_bytes(parameter: Tensor, _group: Group) -> float:
+    """torchao's AdamWFp8 (after arXiv 2409.12517): both moments in fp8, and an fp32 scale for every 256."""
+    return 2 * _count_torchao_bytes(parameter, bits=8, block=256, table=0)
+
+
+def _count_torchao_bytes(parameter: Tensor, bits: int, block: int, table: int | None = None) -> float:
+    """A moment in codes, its scales, and a table of the codes' values, unless `table` has another length."""
     count = parameter.numel()
     if count < 4096 or count % block:
         return float(parameter.nbytes)
-    return float(count * bits / 8 + _FP32 * (count / block + (1 << bits)))
+    return float(count * bits / 8 + _FP32 * (count / block + (1 << bits if table is None else table)))
 
 
 def _count_factored_bytes(parameter: Tensor) -> float:

@@ -72,4 +72,7 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
     "torchao_adamw4bit": OptimizerKind(
         "torchao.optim:AdamW4bit", state.count_torchao_4bit_bytes, 1.0, "arXiv 2309.01507", _AO, code_bytes=1.0
     ),
+    "torchao_adamwfp8": OptimizerKind(
+        "torchao.optim:AdamWFp8", state.count_torchao_fp8_bytes, 1.0, "arXiv 2409.12517", _AO
+    ),
 }

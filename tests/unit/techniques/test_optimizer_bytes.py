@@ -77,6 +77,7 @@ PAPERS = {
     "sm3": Bytes(lambda m, n: 4 * (m + n), lambda n: 4 * n),
     "torchao_adamw8bit": Bytes(lambda m, n: 2 * (m * n + 4 * m * n / 256 + 1024), lambda n: 8 * n),
     "torchao_adamw4bit": Bytes(lambda m, n: 2 * (m * n / 2 + 4 * m * n / 128 + 64), lambda n: 8 * n),
+    "torchao_adamwfp8": Bytes(lambda m, n: 2 * (m * n + 4 * m * n / 256), lambda n: 8 * n),
 }
 
 

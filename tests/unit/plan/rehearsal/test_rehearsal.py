@@ -376,7 +376,10 @@ def test_paged_state_is_outside_of_the_allocator_and_that_is_said() -> None:
     assert {"technique": "optim"} in [note.figures for note in paged.assumptions]
 
 
-@pytest.mark.parametrize(("use", "a_weight"), [("torchao_adamw8bit", 2 + 8 / 256), ("torchao_adamw4bit", 1 + 8 / 128)])
+@pytest.mark.parametrize(
+    ("use", "a_weight"),
+    [("torchao_adamw8bit", 2 + 8 / 256), ("torchao_adamw4bit", 1 + 8 / 128), ("torchao_adamwfp8", 2 + 8 / 256)],
+)
 def test_torchaos_state_is_planned_in_codes_and_scales(use: str, a_weight: float) -> None:
     """Two moments in codes with a scale a block, of tensors with at least 4096 numbers; their tables are in both."""
     pytest.importorskip("torchao")

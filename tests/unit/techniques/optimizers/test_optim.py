@@ -45,7 +45,7 @@ STATE_BYTES = {  # of M x N weights in fp32
     "sm3": 4 * (M + N),
 }
 CPU = torch.device("cpu")
-COMPILED = ("torchao_adamw8bit", "torchao_adamw4bit")
+COMPILED = ("torchao_adamw8bit", "torchao_adamw4bit", "torchao_adamwfp8")
 
 
 def variant(use: str) -> str:
