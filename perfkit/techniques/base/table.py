@@ -14,6 +14,7 @@ TECHNIQUES: Registry[type[Technique]] = Registry(
         "inplace": "perfkit.techniques.activations.inplace:Inplace",
         "flash": "perfkit.techniques.activations.flash:Flash",
         "fused_ce": "perfkit.techniques.activations.fused_ce:FusedCe",
+        "liger": "perfkit.techniques.activations.liger:Liger",
         "distill": "perfkit.techniques.compression.distill:Distill",
         "prune": "perfkit.techniques.compression.prune:Prune",
         "fp8": "perfkit.techniques.precision.fp8:Fp8",

@@ -57,7 +57,8 @@ class Optim(Technique):
 
     Parameter groups stay. The learning rate of an Adam or AdamW is kept by `adamw`, `adam_mini`, `galore`, `soap`,
     `muon` and those in 8 bits, fp8 and 4 bits, and divided by ten for `lion` (with ten times the weight decay) and
-    `lion8bit`; others take the library's default. `lr` sets it. torchao's compile their update, which takes minutes once.
+    `lion8bit`; others take the library's default. `lr` sets it. torchao's compile their update, which takes minutes
+    once.
     Packages: `pip install 'perfkit[techniques]'`.
 
     Another optimizer follows another trajectory, so losses are not comparable step by step. It is skipped where a
