@@ -68,6 +68,7 @@ PATHS = (
     CodePath(
         "NVML: utilization, clocks, power, other processes", NONE, "no", "yes", ("stands nvml", "ceilings short")
     ),
+    CodePath("NVML: clocks of timed steps, reasons for lower ones", NONE, "no", "yes", ("overheads energy-pass",)),
     CodePath("energy", NONE, "no", "yes", ("overheads energy*", "attach bench-energy")),
     CodePath(
         "datasheet ceilings", NONE, NONE, NONE, ("ceilings plain",),

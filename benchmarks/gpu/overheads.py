@@ -31,7 +31,7 @@ LIMITS = {("idle", 0.02): 1.01, ("always-on", 0.02): 1.005}
 WINDOWS = {0.3: 5, 5.0: 2}  # seconds -> how many
 POLL_S = 1.0
 IDLE_S = (0, 0, 0, 0, 1, 1, 3)  # after each session
-ENERGY_STEPS = 5
+ENERGY_STEPS = 20  # 0.7 s of an H200: some readings of its clock
 
 
 def measure_overheads(step_s: float, setting: Setting) -> Found:
@@ -99,9 +99,13 @@ def count_traces(folder: Path) -> int:
 
 
 def measure_energy_pass(setting: Setting) -> Found:
-    """Joules a step of the pass that `perfkit bench --energy` adds to a process, in a process of its own."""
+    """Joules a step of the pass that `perfkit bench --energy` adds to a process, in a process of its own, and the GPU's
+    clock during its timed steps."""
     setting.needs_gpu()
     setting.needs_perfkit()
+    from msgspec.structs import asdict
+
+    from perfkit.analysis.compare.device_clocks import describe_clock, summarize_clocks
     from perfkit.core.files import read_json
     from perfkit.core.record import Measurement, RankRecord, RunStatus
     from perfkit.core.spec import ENERGY_S, LaunchSpec, RunSpec, Schedule, WorkloadSpec
@@ -119,8 +123,13 @@ def measure_energy_pass(setting: Setting) -> Found:
     record = read_json(get_rank_folder(setting.folder / "run", 0) / RECORD_FILE, RankRecord)
     if not isinstance(record.energy, Measurement):
         return Found({}, wrong=[f"no energy: {record.energy and record.energy.reason}"])
-    figures = {"joules_per_step": record.energy.value, "source": record.energy.source}
-    return Found(figures, [f"{record.energy.value:.2f} J a step, {record.energy.source}"])
+    clocks = summarize_clocks([record])
+    figures = {"joules_per_step": record.energy.value, "source": record.energy.source, "clocks": clocks and asdict(clocks)}
+    lines = [f"{record.energy.value:.2f} J a step, {record.energy.source}"]
+    if clocks is None or clocks.max_hz is None or clocks.limits is None:
+        return Found(figures, lines, ["NVML reports no clock at work, no highest clock, or no reasons for a lower one"])
+    lines.append(f"clock: {describe_clock(clocks)}, highest {clocks.max_hz / 1e6:,.0f} MHz, {clocks.readings} readings")
+    return Found(figures, lines, [] if clocks.high_hz <= clocks.max_hz else ["a clock is above the highest"])
 
 
 def measure_short_energy(setting: Setting) -> Found:

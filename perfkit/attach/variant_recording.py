@@ -20,7 +20,7 @@ from perfkit.attach.loop.model_discovery import unwrap_module
 from perfkit.attach.loop.step_timing import StepSeries
 from perfkit.attach.loop.step_units import PACKED, StepUnits, count_units, find_sequence_first
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import AttachedLoop, MachineLoad, RankRecord, RunStatus, WorkloadFacts
+from perfkit.core.record import AttachedLoop, DeviceSample, MachineLoad, RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
 from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.recorder import Recorder
@@ -111,6 +111,8 @@ class VariantRecording:
         self._peak_bytes: dict[str, int] = {}
         self._traced_shapes: set[int] = set()
         self._window: EnergyWindow | None = None
+        self._device_samples: list[DeviceSample] = []
+        self._timing_began = 0.0
         self._load_start: LoadReading | None = None
         self.load: MachineLoad | None = None
         self._energy = _NOT_TIMED
@@ -192,20 +194,26 @@ class VariantRecording:
         while a CUDA graph is captured, which waiting would end.
         """
         sensors = self._open_sensors()
+        self._device_samples = [] if sensors is None else [sensors.sample(0.0)]
         self._load_start = read_load(root=self._launcher)
+        self._timing_began = time.perf_counter()
         if sensors is None or is_capturing(self._trained.device):
             return
         torch.cuda.synchronize(self._trained.device)
         self._window = EnergyWindow(sensors.energy_joules)
 
     def end_timing(self) -> None:
-        """End timing. On a GPU, wait for the timed steps, and for two ticks of an energy counter."""
+        """End timing. On a GPU, read the clocks while it is at work, then wait for the timed steps, and for two ticks
+        of an energy counter."""
         steps = len(self.series)
         if self._load_start is not None:
             self.load = compute_load(self._load_start, read_load(root=self._launcher))
+        sensors = self._open_sensors()
+        if sensors is not None:
+            self._device_samples.append(sensors.sample(time.perf_counter() - self._timing_began))
         if self._window is None or is_capturing(self._trained.device):
             self._energy = make_unknown_energy(
-                explain_missing_counter(self._trained.device, self._open_sensors()) or "a CUDA graph was captured"
+                explain_missing_counter(self._trained.device, sensors) or "a CUDA graph was captured"
             )
             return
         torch.cuda.synchronize(self._trained.device)
@@ -258,6 +266,7 @@ class VariantRecording:
             memory=read_memory_peaks(
                 self._trained.device, self._open_sensors(), "since the program began or last reset it"
             ),
+            device_samples=tuple(self._device_samples),
             energy=self._energy.step,
             power=self._energy.power,
             workload=WorkloadFacts(

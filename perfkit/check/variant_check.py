@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from perfkit.analysis.compare.device_clocks import describe_clock_change
 from perfkit.analysis.compare.environments import EnvironmentDifference, compare_environments
+from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.judge import Evidence, judge_variant
 from perfkit.check.judge.looks import LookPlan
@@ -51,8 +53,20 @@ def check_variant(
         pairs=() if pairs is None else pairs.pairs,
         pairing="" if pairs is None else pairs.pairing,
         explanation=reasons,
-        notes=(*(() if pairs is None else (_describe_end(pairs),)), *check_traced_change(reasons, judged)),
+        notes=(
+            *(() if pairs is None else (_describe_end(pairs),)),
+            *_compare_clocks(before.result, after.result),
+            *check_traced_change(reasons, judged),
+        ),
     )
+
+
+def _compare_clocks(before: Variant | None, after: Variant | None) -> tuple[Note, ...]:
+    """A note if the sides' GPUs ran at different clocks, as far as both have runs."""
+    if before is None or after is None:
+        return ()
+    change = describe_clock_change(before.clocks, after.clocks)
+    return (make_note("check.gpu_clock", f"the GPU ran at another clock: {change}"),) if change else ()
 
 
 def _describe_end(pairs: Pairs) -> Note:

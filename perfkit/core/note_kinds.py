@@ -103,6 +103,7 @@ COMPARISONS = {
     "difference.shapes": "Ops changed shapes: the work differs.",
     "difference.op_dtypes": "Ops changed dtypes.",
     "comparison.conditions": "A run had other conditions, which affect times.",
+    "comparison.gpu_clock": "The GPU of a run had another clock than that of the first: times differ for it, too.",
     "comparison.run_ended": "A run failed or was interrupted.",
     "comparison.no_effect": "The techniques of a run had no effect.",
     "comparison.partial_effect": "The techniques of a run changed only a part of what they were to change.",
@@ -155,6 +156,7 @@ RUNS = {
 # Of a check, of its explanation of a change, and of histories.
 CHECKS = {
     "check.pairs": "Number of timed process pairs, and the stop reason.",
+    "check.gpu_clock": "The GPUs of both sides had different clocks: times differ for it, too.",
     "check.only_after": "A variant is missing from the baseline.",
     "check.only_before": "A variant was not measured now.",
     "check.environments_differ": "The environments of the sides differ.",

@@ -206,7 +206,9 @@ class DeviceSample(Struct):
 
     `memory_used_bytes` is the memory of all processes, including the driver's reserve if `memory_reserved_bytes` is
     None. `power_w` is NVML's power usage: the mean over the last second on Ampere (without GA100, the chip of the A100)
-    and later, the current power on others. `power_instant_w` is the current power on all.
+    and later, the current power on others. `power_instant_w` is the current power on all. `sm_clock_max_hz` is the
+    highest clock of the device's SMs, and `clock_limits` are the reasons for a lower one at that moment
+    (`perfkit.devices.machine.clock_limits`), empty without one.
     """
 
     time_s: float
@@ -217,6 +219,8 @@ class DeviceSample(Struct):
     temperature_c: float | None = None
     power_w: float | None = None
     power_instant_w: float | None = None
+    sm_clock_max_hz: float | None = None
+    clock_limits: tuple[str, ...] | None = None
 
 
 class Environment(Struct):

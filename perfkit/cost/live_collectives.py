@@ -1,16 +1,19 @@
 """Describes the collectives of a running program by the arguments of c10d's ops."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import ProcessGroup
-from torch.distributed.distributed_c10d import GroupName, get_process_group_ranks
+from torch.distributed.distributed_c10d import get_process_group_ranks
 from torch.utils._pytree import tree_leaves
 
 from perfkit.cost.calls.collective import CollectiveType, Message, classify_collective, make_message_of_size
 from perfkit.cost.formulas.free_ops import COLLECTIVES
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import GroupName  # since torch 2.10: a string
 
 
 class CollectiveExchange(NamedTuple):
@@ -47,7 +50,7 @@ def describe_exchange(func: Any, args: Sequence[Any], result: Any) -> Collective
 
 def get_group_ranks(group: str) -> tuple[int, ...]:
     """The ranks of a process group, in its order."""
-    return tuple(get_process_group_ranks(_resolve_process_group(GroupName(group))))
+    return tuple(get_process_group_ranks(_resolve_process_group(cast("GroupName", group))))
 
 
 def count_tensor_bytes(tree: Any) -> int:
@@ -70,6 +73,6 @@ def _get_group(schema: Any, args: Sequence[Any]) -> ProcessGroup:
     if isinstance(group, torch.ScriptObject):
         group = ProcessGroup.unbox(group)
     elif isinstance(group, str):
-        group = _resolve_process_group(GroupName(group))
+        group = _resolve_process_group(cast("GroupName", group))
     assert isinstance(group, ProcessGroup)
     return group

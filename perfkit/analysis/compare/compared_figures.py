@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from perfkit.analysis.compare.device_clocks import find_main_limit
 from perfkit.analysis.compare.sides import LoadedSide
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
@@ -48,6 +49,7 @@ def _list_figures(rate: str) -> list[_Row]:
         ("Peak reserved", "bytes", LESS, _make_quantity_getter(lambda variant: variant.peak_reserved)),
         ("MFU", "1", MORE, _make_utilization_getter(lambda variant: variant.mfu, lambda trace: trace.mfu)),
         ("HFU", "1", NEITHER, _make_utilization_getter(lambda variant: variant.hfu, lambda trace: trace.hfu)),
+        ("GPU clock", "Hz", NEITHER, _get_clock),
         ("Energy per step", "J", LESS, _make_quantity_getter(lambda variant: variant.energy_per_step)),
         (
             "FLOPs per step",
@@ -117,6 +119,16 @@ def _get_data_wait(side: LoadedSide) -> ComparedAmount:
     loop = None if side.variant is None else side.variant.loop
     value = None if loop is None else loop.data_wait_mean_s
     return ComparedAmount(value=value, reason="no DataLoader seen in a watched loop", source="mean over steps")
+
+
+def _get_clock(side: LoadedSide) -> ComparedAmount:
+    clocks = None if side.variant is None else side.variant.clocks
+    if clocks is None:
+        return ComparedAmount(value=None, reason="no GPU clock was read in timed steps")
+    source = f"NVML, median of {clocks.readings:,} readings in the timed steps"
+    return ComparedAmount(
+        value=clocks.sm_hz, source=f"{source}: {limit}" if (limit := find_main_limit(clocks)) else source
+    )
 
 
 def _get_peak_memory(side: LoadedSide) -> ComparedAmount:

@@ -131,6 +131,24 @@ class CompileSummary(Struct):
     warm: WarmCompile | None = None
 
 
+class DeviceClocks(Struct):
+    """Clock of a GPU's SMs during the timed steps, from `readings` of its driver while it was not idle.
+
+    `sm_hz` is their median, `low_hz` and `high_hz` their range; `max_hz` is the highest clock of the device, None if
+    the driver does not report it. `limits` has the share of readings with each reason for a lower clock, the most
+    frequent first; None if the driver reports no reasons. Of several ranks these are of `rank`, the one with the
+    lowest clock.
+    """
+
+    rank: int
+    readings: int
+    sm_hz: float
+    low_hz: float
+    high_hz: float
+    max_hz: float | None
+    limits: dict[str, float] | None
+
+
 class Variant(Struct):
     """One row of the report. `loop` is set for attached loops, None for perfkit's own runs.
 
@@ -147,7 +165,7 @@ class Variant(Struct):
     ranks of its first failed run. `ranks` and `steps_by_rank` are the timed steps of several ranks,
     `rank_differences` what differs between their environments. `fleet` shows from their traces which rank waits for
     which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are the loads of each layer's experts,
-    over all ranks of its first run.
+    over all ranks of its first run. `clocks` is None where no driver reported them.
     """
 
     name: str
@@ -205,6 +223,7 @@ class Variant(Struct):
     expert_loads: tuple[ExpertLoad, ...] = ()
     pipeline: Pipeline | None = None
     reason_id: str = ""
+    clocks: DeviceClocks | None = None
 
     @property
     def traced_step(self) -> RankTrace | None:

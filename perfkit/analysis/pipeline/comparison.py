@@ -6,6 +6,7 @@ from pathlib import Path
 
 import perfkit
 from perfkit.analysis.compare.compared_figures import compare_figures
+from perfkit.analysis.compare.device_clocks import describe_clock_change
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
 from perfkit.analysis.compare.ranks import select_common_rank
 from perfkit.analysis.compare.sides import LoadedSide, name_sides
@@ -108,6 +109,11 @@ def _collect_warnings(loaded: Sequence[LoadedSide], differing: Sequence[Environm
             changes = "; ".join(f"{entry.key}: {entry.first_value} -> {entry.run_value}" for entry in keys)
             text = f"{run.side.name} ran under different conditions, which affect times ({changes})"
             yield make_note("comparison.conditions", text, run=run.side.name)
+        variants = (loaded[0].variant, run.variant)
+        clocks = describe_clock_change(*(None if variant is None else variant.clocks for variant in variants))
+        if clocks:
+            text = f"{run.side.name} ran at another GPU clock, which affects times ({clocks})"
+            yield make_note("comparison.gpu_clock", text, run=run.side.name)
     for run in loaded:
         variant = run.variant
         if variant is not None and variant.reason:

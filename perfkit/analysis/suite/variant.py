@@ -6,6 +6,7 @@ from statistics import fmean, median
 import numpy as np
 from msgspec.structs import replace
 
+from perfkit.analysis.compare.device_clocks import summarize_clocks
 from perfkit.analysis.compare.rank_environments import compare_rank_environments
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, CollectiveVolume, StepGrid, TimedRank
 from perfkit.analysis.model.prediction import Prediction
@@ -240,6 +241,7 @@ def build_variant(
         volumes=compute_volumes(runs, passes.trace) if runs.world_size > 1 else (),
         expert_loads=sum_expert_loads(records),
         pipeline=passes.pipeline,
+        clocks=summarize_clocks(rank.record for run in runs.runs for rank in run.ranks),
         loop=build_loop(records, None if runs.main is None else runs.main.ranks[0].live, _read_rank_stacks(runs)),
     )
 

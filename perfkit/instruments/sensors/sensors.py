@@ -18,6 +18,7 @@ import pynvml
 
 from perfkit.core.record import DeviceSample, Quantity, Unknown, make_measurement
 from perfkit.devices.accelerator import get_accelerator
+from perfkit.devices.machine.clock_limits import decode_clock_limits
 from perfkit.devices.machine.nvml import find_handle
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Sensors:
         pynvml.nvmlInit()
         self.uuid = uuid
         self._handle = find_handle(uuid)
+        clock = _query_sensor(pynvml.nvmlDeviceGetMaxClockInfo, self._handle, pynvml.NVML_CLOCK_SM)
+        self._max_clock_hz = None if clock is None else clock * 1e6
 
     def sample(self, time_s: float) -> DeviceSample:
         """One reading; a sensor that the device does not have is None."""
@@ -64,6 +67,8 @@ class Sensors:
             temperature_c=_query_sensor(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
             power_w=None if power is None else power * 1e-3,
             power_instant_w=self._read_power_instant_w(),
+            sm_clock_max_hz=self._max_clock_hz,
+            clock_limits=self._read_clock_limits(),
         )
 
     def energy_joules(self) -> float | None:
@@ -100,6 +105,13 @@ class Sensors:
         if len(used) < len(mine):
             return Unknown(reason="NVML does not report this process's memory here")
         return make_measurement(sum(used), "bytes", "NVML, this process")
+
+    def _read_clock_limits(self) -> tuple[str, ...] | None:
+        """Read the reasons for a lower clock; drivers before R535 know them by their older name alone."""
+        bits = _query_sensor(pynvml.nvmlDeviceGetCurrentClocksEventReasons, self._handle)
+        if bits is None:
+            bits = _query_sensor(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, self._handle)
+        return None if bits is None else decode_clock_limits(int(bits))
 
     def _read_power_instant_w(self) -> float | None:
         """Read the device's current power, if the driver (R525 and later) reports it besides the mean."""

@@ -1,6 +1,7 @@
 """What one rank writes of a loop."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from perfkit.attach.loop.step_units import PACKED
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.files import read_json
 from perfkit.core.note import make_note
-from perfkit.core.record import Quantity, RankRecord, Recompilation, RunStatus, Unknown, get_value
+from perfkit.core.record import DeviceSample, Quantity, RankRecord, Recompilation, RunStatus, Unknown, get_value
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow
 from perfkit.instruments.sensors.machine_load import LoadReading
@@ -347,11 +348,15 @@ def test_energy_of_a_loop_that_ended_early_has_a_reason(watched: Watched) -> Non
     assert "loop ended" in explain_energy(watched)
 
 
+def _make_sensors(joules: Callable[[], float | None]) -> SimpleNamespace:
+    return SimpleNamespace(energy_joules=joules, sample=lambda time_s: DeviceSample(time_s=time_s, sm_clock_hz=1.98e9))
+
+
 def energy_of(watched: Watched, monkeypatch: pytest.MonkeyPatch, steps: int, counts: StepCounts) -> Quantity:
     """That of so many steps of 0.1 s of a loop on a fake GPU."""
     gpu = FakeGpu()
     monkeypatch.setattr(variants, "EnergyWindow", partial(EnergyWindow, now=gpu.now, sleep=gpu.sleep))
-    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: SimpleNamespace(energy_joules=gpu.joules))
+    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: _make_sensors(gpu.joules))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(variants, "is_capturing", lambda device: False)
     watched.recording.begin_timing()
@@ -369,13 +374,14 @@ def test_energy_of_a_loop_needs_two_seconds(watched: Watched, monkeypatch: pytes
     assert short == Unknown(reason="window 0.3 s < 2 s: more timed steps (--timed)")
     long = energy_of(watched, monkeypatch, 50, StepCounts(optimizer_steps=1))
     assert get_value(long) == pytest.approx(BUSY_W * 0.1, rel=0.04)
+    assert [sample.sm_clock_hz for sample in watched.record().device_samples] == [1.98e9] * 2  # before and after
 
 
 def test_a_graph_that_is_captured_is_not_waited_for(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     def end_of_the_capture(device: torch.device) -> None:
         raise AssertionError("waiting ends the capture")
 
-    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: SimpleNamespace(energy_joules=lambda: 1.0))
+    monkeypatch.setattr(watched.recording, "_open_sensors", lambda: _make_sensors(lambda: 1.0))
     monkeypatch.setattr(torch.cuda, "synchronize", end_of_the_capture)
     monkeypatch.setattr(variants, "is_capturing", lambda device: True)
     monkeypatch.setattr(variants, "explain_missing_counter", lambda device, sensors: "")

@@ -86,6 +86,7 @@ def format_amount(value: float, unit: str) -> str:
         "bytes": units.format_bytes,
         "FLOP": units.format_flops,
         "1": units.format_percent,
+        "Hz": lambda hertz: units.format_si(hertz, "Hz"),
         TIMES: format_factor,
         "": format_count,
     }

@@ -93,6 +93,8 @@ def _list_figures(variant: Variant) -> Iterator[tuple[str, Cell]]:
     if energy.known:
         yield "Energy per unit", make_quantity_cell(variant.energy_per_unit)
         yield "Mean power", make_quantity_cell(variant.power)
+    if variant.clocks is not None:
+        yield "GPU clock", suite_cells.make_clock_cell(variant.clocks)
     if variant.mfu_peak:
         yield "Peak for MFU and HFU", Cell(variant.mfu_peak)
     if variant.traced_step is not None and variant.traced_step.modeled_share is not None:

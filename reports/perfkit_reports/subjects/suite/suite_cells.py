@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from perfkit.analysis.compare.device_clocks import find_main_limit, format_megahertz
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
-from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.model.suite import Analysis, DeviceClocks, Variant
 from perfkit.core import units
 from perfkit.core.record import Measurement, get_whole
 from perfkit.store.price import Price, format_cost_unit
@@ -192,6 +193,13 @@ def make_energy_cell(variant: Variant) -> Cell:
     cell = make_quantity_cell(variant.energy_per_step)
     rest = [make_quantity_cell(part) for part in (variant.energy_per_unit, variant.power)]
     return cell if cell.reason else replace(cell, detail=", ".join(part.text for part in rest if not part.reason))
+
+
+def make_clock_cell(clocks: DeviceClocks) -> Cell:
+    """The median clock during the timed steps, with the highest and the most frequent limit."""
+    highest = "" if clocks.max_hz is None else f" of {format_megahertz(clocks.max_hz)}"
+    detail = ", ".join(filter(None, [find_main_limit(clocks), format_plural(clocks.readings, "reading")]))
+    return Cell(f"{format_megahertz(clocks.sm_hz)}{highest} MHz", detail=detail, value=clocks.sm_hz)
 
 
 def make_loss_cell(variant: Variant) -> Cell:

@@ -70,6 +70,7 @@ _VARIANTS: Mapping[str, tuple[type | GenericAlias, Callable[[Variant], Any]]] = 
     "energy_per_step": (float, lambda variant: get_value(variant.energy_per_step)),
     "energy_per_unit": (float, lambda variant: get_value(variant.energy_per_unit)),
     "power_w": (float, lambda variant: get_value(variant.power)),
+    "sm_clock_hz": (float, lambda variant: None if variant.clocks is None else variant.clocks.sm_hz),
     "parity": (str, lambda variant: variant.parity.verdict),
     "loss_max_relative": (float, lambda variant: variant.parity.max_relative),
     "emulation_reason": (str, lambda variant: variant.emulation_reason),

@@ -45,6 +45,9 @@ def driver(monkeypatch):
         "nvmlDeviceGetFieldValues": lambda handle, fields: [field_value(fields[0])],
         "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=87),
         "nvmlDeviceGetClockInfo": lambda handle, kind: 1980,  # MHz
+        "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 2040,  # MHz
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 0x24,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0,
         "nvmlDeviceGetTemperature": lambda handle, kind: 61,
         "nvmlDeviceGetTotalEnergyConsumption": lambda handle: 12_345_678,  # mJ
     }
@@ -148,3 +151,21 @@ def test_a_cut_off_reading_is_left_out(tmp_path):
     path.write_bytes(b'{"time_s":0.0,"power_w":100.0}\n{"time_s":0.1,"power_w":101.0}\n{"time_s":0.2,"pow')
     assert [sample.power_w for sample in read_samples(path)] == [100.0, 101.0]
     assert read_samples(tmp_path / "none.jsonl") == ()
+
+
+def test_clocks_and_their_limits(driver):
+    sample = Sensors("1234").sample(0.0)
+    assert (sample.sm_clock_max_hz, sample.clock_limits) == (2.04e9, ("power cap", "temperature"))
+
+
+def test_a_driver_that_knows_the_limits_of_clocks_by_their_older_name(driver, monkeypatch):
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons", missing)
+    assert Sensors("1234").sample(0.0).clock_limits == ()
+
+
+def test_limits_and_highest_clock_that_are_not_told_are_none(driver, monkeypatch):
+    for name in ("nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetCurrentClocksEventReasons"):
+        monkeypatch.setattr(pynvml, name, missing)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksThrottleReasons", missing)
+    sample = Sensors("1234").sample(0.0)
+    assert (sample.sm_clock_hz, sample.sm_clock_max_hz, sample.clock_limits) == (1.98e9, None, None)

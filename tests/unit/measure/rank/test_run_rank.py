@@ -179,7 +179,7 @@ def rendezvous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
 
 def workers(group: dist.ProcessGroup) -> int:
     backend = group._get_backend(CPU)
-    assert type(backend) is dist.ProcessGroupGloo
+    assert isinstance(backend, dist.ProcessGroupGloo)  # from torch 2.14 on a subclass stays one
     return backend.options._threads
 
 

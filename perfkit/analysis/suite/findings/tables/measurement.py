@@ -1,10 +1,12 @@
 """Rules about limits of the figures of suites."""
 
+from perfkit.analysis.compare.device_clocks import ALIKE
 from perfkit.analysis.findings.rule import NOTE, About, FindingKind, Rule
-from perfkit.analysis.suite.findings import measurement
+from perfkit.analysis.suite.findings import clocks, measurement
 from perfkit.analysis.suite.findings.suite_view import SuiteView
 from perfkit.analysis.trace.findings.tables.limits import EXCEEDED_CEILINGS
 from perfkit.analysis.trace.findings.tables.multi_trace import RANK_DIFFERENCES
+from perfkit.core.units import format_percent
 
 INCONCLUSIVE = FindingKind(
     "comparison.inconclusive",
@@ -24,6 +26,19 @@ SESSION_SHIFT = FindingKind(
     "The 95 % intervals of a baseline's step time do not overlap between two sessions.",
     "Compare speed-ups, not absolute times.",
 )
+LOW_CLOCK = FindingKind(
+    "clock.limited",
+    NOTE,
+    f"During the timed steps a GPU's median clock was below {format_percent(clocks.LOW, 0)} of its highest, and its "
+    "driver gave a reason other than idling.",
+    "Remove the limit if the hardware allows it; compare runs at equal clocks.",
+)
+OTHER_CLOCK = FindingKind(
+    "comparison.clocks",
+    NOTE,
+    f"The GPU's median clock differs from the baseline's by more than {format_percent(ALIKE, 0)}.",
+    "Lock the clocks with `nvidia-smi -lgc` to compare the work alone.",
+)
 UNCERTAIN_CEILINGS = FindingKind(
     "limit.uncertain_ceilings",
     NOTE,
@@ -41,6 +56,8 @@ RULES = (
     Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
     Rule(measurement.find_short_comparison, SuiteView, About.LIMIT, (SHORT_COMPARISON,)),
     Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
+    Rule(clocks.find_low_clock, SuiteView, About.LIMIT, (LOW_CLOCK,)),
+    Rule(clocks.find_other_clocks, SuiteView, About.LIMIT, (OTHER_CLOCK,)),
     Rule(measurement.find_rank_differences, SuiteView, About.LIMIT, (RANK_DIFFERENCES,)),
     Rule(measurement.find_exceeded_ceilings, SuiteView, About.LIMIT, (EXCEEDED_CEILINGS,)),
     Rule(measurement.find_uncertain_ceilings, SuiteView, About.LIMIT, (UNCERTAIN_CEILINGS,)),
