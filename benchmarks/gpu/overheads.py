@@ -124,7 +124,11 @@ def measure_energy_pass(setting: Setting) -> Found:
     if not isinstance(record.energy, Measurement):
         return Found({}, wrong=[f"no energy: {record.energy and record.energy.reason}"])
     clocks = summarize_clocks([record])
-    figures = {"joules_per_step": record.energy.value, "source": record.energy.source, "clocks": clocks and asdict(clocks)}
+    figures = {
+        "joules_per_step": record.energy.value,
+        "source": record.energy.source,
+        "clocks": clocks and asdict(clocks),
+    }
     lines = [f"{record.energy.value:.2f} J a step, {record.energy.source}"]
     if clocks is None or clocks.max_hz is None or clocks.limits is None:
         return Found(figures, lines, ["NVML reports no clock at work, no highest clock, or no reasons for a lower one"])

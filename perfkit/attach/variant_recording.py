@@ -23,6 +23,7 @@ from perfkit.core.note import Note, make_note
 from perfkit.core.record import AttachedLoop, DeviceSample, MachineLoad, RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
 from perfkit.instruments.graph_capture import is_capturing
+from perfkit.instruments.memory.allocator_calls import read_allocator_calls, subtract_allocator_calls
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow, explain_missing_counter, make_unknown_energy
@@ -113,6 +114,8 @@ class VariantRecording:
         self._window: EnergyWindow | None = None
         self._device_samples: list[DeviceSample] = []
         self._timing_began = 0.0
+        self._allocator_calls: dict[str, int] = {}
+        self._allocator_facts: dict[str, float] = {}
         self._load_start: LoadReading | None = None
         self.load: MachineLoad | None = None
         self._energy = _NOT_TIMED
@@ -195,6 +198,7 @@ class VariantRecording:
         """
         sensors = self._open_sensors()
         self._device_samples = [] if sensors is None else [sensors.sample(0.0)]
+        self._allocator_calls = read_allocator_calls(self._trained.device)
         self._load_start = read_load(root=self._launcher)
         self._timing_began = time.perf_counter()
         if sensors is None or is_capturing(self._trained.device):
@@ -208,6 +212,8 @@ class VariantRecording:
         steps = len(self.series)
         if self._load_start is not None:
             self.load = compute_load(self._load_start, read_load(root=self._launcher))
+        calls = read_allocator_calls(self._trained.device)
+        self._allocator_facts = subtract_allocator_calls(self._allocator_calls, calls)
         sensors = self._open_sensors()
         if sensors is not None:
             self._device_samples.append(sensors.sample(time.perf_counter() - self._timing_began))
@@ -261,7 +267,7 @@ class VariantRecording:
             is_steady=self.steady,
             samples=self.series.samples(chosen),
             compute_dtype=self._find_compute_dtype(),
-            facts=collect_parameter_facts(self._trained.models.values()),
+            facts=collect_parameter_facts(self._trained.models.values()) | self._allocator_facts,
             environment=add_fp32_settings(started_in, self._trained.device),
             memory=read_memory_peaks(
                 self._trained.device, self._open_sensors(), "since the program began or last reset it"

@@ -144,6 +144,11 @@ RECORDED_BY_SUBJECT = {
         "channels_last_convolutions": "2-d convolutions with a channels-last output; absent for compiled code",
         "engine_updates": "updates in a step that the engine (`engine`) reports to its callbacks",
         "engine_batches": "batches that the engine's loop takes in a step",
+        "allocation_retries": "times in the timed steps that the caching allocator emptied its cache, since the device "
+        "had no memory left, and asked again; like the next three on a GPU",
+        "caught_out_of_memory": "out-of-memory errors in the timed steps",
+        "device_allocations": "allocations of the driver in the timed steps (`cudaMalloc`, `cuMemMap`)",
+        "device_frees": "frees of the driver in the timed steps (`cudaFree`, `cuMemUnmap`)",
         "skipped_updates": "updates skipped by a gradient scaler up to the last timed step",
         "skipped_updates_compared": "updates skipped by a gradient scaler between the compared losses",
     },

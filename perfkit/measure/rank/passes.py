@@ -28,6 +28,7 @@ from perfkit.instruments.facts.teacher_facts import measure_teacher_facts
 from perfkit.instruments.facts.training_norms import measure_buffer_norm, watch_gradient_norm
 from perfkit.instruments.facts.zero_weights import measure_zero_weight_share
 from perfkit.instruments.memory.allocator_access import explain_unreported
+from perfkit.instruments.memory.allocator_calls import read_allocator_calls, subtract_allocator_calls
 from perfkit.instruments.memory.allocator_history import record_allocator_history
 from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.recording import drive_recording
@@ -101,6 +102,7 @@ def run_timed_pass(session: TrainingSession) -> None:
     accelerator = get_accelerator(state.device)
     if accelerator.has_memory_statistics:
         accelerator.runtime.reset_peak_memory_stats(state.device)
+    allocator_calls = read_allocator_calls(state.device)
     readings = recorder.folder / "sensors.jsonl"
     counters = dict(state.counters)
     waited_s = session.data.waited_s if isinstance(session.data, LoadedBatches) else 0.0
@@ -112,6 +114,7 @@ def run_timed_pass(session: TrainingSession) -> None:
             if window
             else make_unknown_energy(explain_missing_counter(state.device, None))
         )
+    allocator_facts = subtract_allocator_calls(allocator_calls, read_allocator_calls(state.device))
     recorder.update(
         samples=samples,
         memory=read_memory_peaks(state.device, session.sensors, "over the timed steps"),
@@ -136,6 +139,7 @@ def run_timed_pass(session: TrainingSession) -> None:
             **moved,
             **cycle,
             **state.facts,
+            **allocator_facts,
             "world_size": float(state.world.size),
             **collect_compile_facts(asked=compiled),
         },

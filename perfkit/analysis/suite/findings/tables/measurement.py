@@ -1,8 +1,8 @@
 """Rules about limits of the figures of suites."""
 
 from perfkit.analysis.compare.device_clocks import ALIKE
-from perfkit.analysis.findings.rule import NOTE, About, FindingKind, Rule
-from perfkit.analysis.suite.findings import clocks, measurement
+from perfkit.analysis.findings.rule import NOTE, WARNING, About, FindingKind, Rule
+from perfkit.analysis.suite.findings import allocator, clocks, measurement
 from perfkit.analysis.suite.findings.suite_view import SuiteView
 from perfkit.analysis.trace.findings.tables.limits import EXCEEDED_CEILINGS
 from perfkit.analysis.trace.findings.tables.multi_trace import RANK_DIFFERENCES
@@ -25,6 +25,18 @@ SESSION_SHIFT = FindingKind(
     NOTE,
     "The 95 % intervals of a baseline's step time do not overlap between two sessions.",
     "Compare speed-ups, not absolute times.",
+)
+RETRIES = FindingKind(
+    "memory.allocation_retries",
+    WARNING,
+    "In timed steps the caching allocator found no memory left: it emptied its cache and tried again, or failed.",
+    "Leave memory free: a smaller batch, checkpointing, or expandable segments.",
+)
+DEVICE_ALLOCATIONS = FindingKind(
+    "memory.device_allocations",
+    NOTE,
+    f"At least {allocator.MANY} allocations of the driver (`cudaMalloc`) in timed steps, without memory running out.",
+    "Keep shapes constant from step to step, and warm up longer.",
 )
 LOW_CLOCK = FindingKind(
     "clock.limited",
@@ -56,6 +68,8 @@ RULES = (
     Rule(measurement.find_inconclusive_comparison, SuiteView, About.LIMIT, (INCONCLUSIVE,)),
     Rule(measurement.find_short_comparison, SuiteView, About.LIMIT, (SHORT_COMPARISON,)),
     Rule(measurement.find_session_shift, SuiteView, About.LIMIT, (SESSION_SHIFT,)),
+    Rule(allocator.find_retries, SuiteView, About.MEMORY, (RETRIES,)),
+    Rule(allocator.find_device_allocations, SuiteView, About.MEMORY, (DEVICE_ALLOCATIONS,)),
     Rule(clocks.find_low_clock, SuiteView, About.LIMIT, (LOW_CLOCK,)),
     Rule(clocks.find_other_clocks, SuiteView, About.LIMIT, (OTHER_CLOCK,)),
     Rule(measurement.find_rank_differences, SuiteView, About.LIMIT, (RANK_DIFFERENCES,)),
