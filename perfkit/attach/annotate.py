@@ -12,9 +12,10 @@ import torch
 from perfkit.attach.loop.phase_marks import PhaseMarks, get_followed_marks
 from perfkit.core.errors import UsageError
 from perfkit.core.record import PHASES
+from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.range_marks import DOMAIN
 
-_profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
+_profiling = is_profiling
 _is_compiling: Callable[[], bool] = torch.compiler.is_compiling
 
 F = TypeVar("F", bound=Callable[..., Any])

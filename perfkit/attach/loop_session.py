@@ -38,6 +38,7 @@ from perfkit.devices.calibration.kernel_timing import format_threads
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.devices.ceilings.exceeded_ceilings import split_explanation
 from perfkit.devices.lookup.ceiling_lookup import resolve_ceilings
+from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels
@@ -237,7 +238,7 @@ class LoopSession:
 
     def mark_step(self) -> None:
         """Mark the start of a step with a range for instruments; without one, the mark is not worth its time."""
-        if self.profiler.ours and torch._C._autograd._profiler_enabled():
+        if self.profiler.ours and is_profiling():
             self._mark = mark_step(self.steps)
             self._mark.__enter__()
 

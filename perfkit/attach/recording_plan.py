@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from statistics import median
 from typing import TypeVar
 
-import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -27,6 +26,7 @@ from perfkit.core.note import make_note
 from perfkit.core.record import RunStatus
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.devices.accelerator import is_cpu
+from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.facts.recorded_collectives import count_recorded_bytes
 from perfkit.instruments.lost_kernels import list_remarks
 from perfkit.instruments.memory.allocator_access import explain_unreported
@@ -391,7 +391,7 @@ def _wait_for_profiler(session: LoopSession, recording: VariantRecording, purpos
     """Wait until the program's own profiler is off, since torch has one: True once it is, False if it stays on."""
     text = f"no {purpose} was recorded: the program's own torch profiler was on"
     began, before = time.monotonic(), recording.waiting
-    while session.profiler.theirs or torch._C._autograd._profiler_enabled():
+    while session.profiler.theirs or is_profiling():
         waited_s = time.monotonic() - began
         if not _may_wait(session, recording) or waited_s > _LONGEST_WAIT_S:
             recording.waiting = None

@@ -20,7 +20,7 @@ from perfkit.attach.host.run_report import send_report, wait_for_ranks, write_re
 from perfkit.attach.host.thread_end import ThreadEnd
 from perfkit.attach.loop.evaluation_modules import find_evaluation_modules
 from perfkit.attach.loop.loop_follower import LoopFollower
-from perfkit.attach.loop.loop_hooks import LoopHooks, is_in_backward
+from perfkit.attach.loop.loop_hooks import LoopHooks
 from perfkit.attach.loop.phase_marks import follow_marks
 from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop_session import LoopOptions, LoopSession
@@ -30,6 +30,7 @@ from perfkit.attach.watch_setup import WatchOptions, create_watch
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import RunStatus
 from perfkit.core.texts.error_text import format_first_line, format_traceback
+from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.failure_status import classify_error
 from perfkit.instruments.recording import EndNow, Recording
 

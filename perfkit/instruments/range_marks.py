@@ -7,6 +7,7 @@ import nvtx
 import torch
 
 from perfkit.core.record import MARK_PREFIX, STEP_MARK
+from perfkit.instruments.autograd_state import is_profiling
 
 DOMAIN = "perfkit"  # of NVTX
 
@@ -19,7 +20,7 @@ def mark_range(name: str) -> Iterator[None]:
     used only while torch's profiler is on: timed steps carry no instrument but the clock.
     """
     with nvtx.annotate(name, domain=DOMAIN):
-        if torch._C._autograd._profiler_enabled() or torch._C._len_torch_dispatch_stack():
+        if is_profiling() or torch._C._len_torch_dispatch_stack():
             with torch.profiler.record_function(name):
                 yield
         else:

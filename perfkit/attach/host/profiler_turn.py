@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 import torch.autograd.profiler as autograd_profiler
 from torch.profiler import ProfilerActivity
 
 from perfkit.attach.host.guard import Guard
+from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.compile_exclusion import call_uncompiled, exclude_from_compile
 from perfkit.instruments.profiler_sessions import count_session
 
@@ -34,7 +34,7 @@ class ProfilerTurn:
 
     def __init__(self) -> None:
         self.ours = False
-        self.theirs = self.seen = torch._C._autograd._profiler_enabled()
+        self.theirs = self.seen = is_profiling()
         self._calling = False
         self._thread = 0
         self._undo: list[Callable[[], None]] = []

@@ -11,7 +11,6 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.attach.loop.backward_passes import BackwardPasses
-from perfkit.attach.loop.loop_hooks import is_in_backward
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop.step_units import (
@@ -22,6 +21,7 @@ from perfkit.attach.loop.step_units import (
     get_stated_size,
     has_sequence_axes,
 )
+from perfkit.instruments.autograd_state import is_in_backward
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 import perfkit
 from perfkit.attach.host.guard import Guard
 from perfkit.core.errors import walk_exception_chain
+from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.compile_exclusion import call_uncompiled, exclude_from_compile, is_compiling
 from perfkit.techniques.base.call_wrappers import Call, wrap_calls
 
@@ -153,11 +154,6 @@ class LoopHooks:
 
         setattr(owner, name, followed)
         return put_back
-
-
-def is_in_backward() -> bool:
-    """True within a backward pass, as for optimizers that step there."""
-    return torch._C._current_graph_task_id() != -1
 
 
 def _is_within_another_step() -> bool:

@@ -22,6 +22,7 @@ from perfkit.check.pytest.ops import TracedStepOps, trace_step_ops
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.cost.live_flops import FlopCount, count_flops
 from perfkit.devices.accelerator import CPU, find_built_accelerator, get_accelerator, is_cpu
+from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels
 
@@ -141,7 +142,7 @@ def _refuse_other_profilers() -> None:
     watching = sys.modules.get("perfkit.attach.profile")
     if watching is not None and watching._watching is not None:
         raise PerfkitError("perfkit.profile is active in this process: call perfkit_check outside it")
-    if torch._C._autograd._profiler_enabled():
+    if is_profiling():
         raise PerfkitError(
             "a torch profiler is already active: call perfkit_check outside it, and run pytest without a profiling "
             "plugin"

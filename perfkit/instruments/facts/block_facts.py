@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.devices.accelerator import get_accelerator
+from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.facts.saved_tensors import Forward
 from perfkit.instruments.training.module_hooks import watch_forward_passes
 from perfkit.techniques.base.own_step import run_step
@@ -139,7 +140,7 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
         return _Counted(counter.build_count().matrix, counter.count_ops(), counter.count_calls(_GEMMS))
 
     def enter(place: int) -> None:
-        if _is_in_backward():
+        if is_in_backward():
             recomputation.blocks.add(place)
         entered.append(count())
 
@@ -149,7 +150,7 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
             return  # a module within another, which counts it
         now = count()
         flops, ops, gemms = now.flops - before.flops, now.ops - before.ops, now.gemms - before.gemms
-        if _is_in_backward():
+        if is_in_backward():
             recomputation.again_flops += flops
             recomputation.again_ops += ops
             recomputation.again_gemms += gemms
@@ -170,11 +171,6 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
         after = dict(blocks[place].named_buffers())
         recomputation.changed_buffers += sum(not torch.equal(after[name], value) for name, value in buffers.items())
     return recomputation
-
-
-def _is_in_backward() -> bool:
-    """True if autograd runs a backward pass on this thread: of a loss, or of a gradient penalty within the forward."""
-    return torch._C._current_graph_task_id() != -1
 
 
 @contextmanager

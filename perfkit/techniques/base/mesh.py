@@ -80,9 +80,12 @@ class RankMesh:
     def divide_dimension(self, dimension: Dimension, inner: int, names: tuple[str, str]) -> DeviceMesh:
         """A dimension as a mesh of two: groups of `inner` ranks next to each other along the second of the names.
 
-        It has the same root as the other dimensions' submeshes. `UnavailableError` where the ranks do not divide.
+        It has the same root as the other dimensions' submeshes. `UnavailableError` where the ranks do not divide, or
+        torch (before 2.10) cannot divide a dimension.
         """
         ranks = self.size(dimension)
+        if not hasattr(DeviceMesh, "_unflatten"):
+            raise UnavailableError("dividing the ranks of a mesh needs torch 2.10: install it", id="skip.package")
         if ranks % inner:
             raise UnavailableError(f"{ranks} ranks cannot be divided into groups of {inner}", id="skip.indivisible")
         if names not in self._divided:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
 import torch.nn.functional as F  # noqa: N812
-from torch.distributed.tensor.experimental._context_parallel._attention import _cp_options, _RotateMethod
+
+attention = pytest.importorskip("torch.distributed.tensor.experimental._context_parallel._attention")  # torch 2.10
 
 
 class Gathered(torch.autograd.Function):
@@ -30,7 +32,7 @@ class Gathered(torch.autograd.Function):
 def _sent_around(part: torch.Tensor) -> list[torch.Tensor]:
     """The parts of all ranks in their order: from neighbour to neighbour, or all at once."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
-    if _cp_options.rotate_method == _RotateMethod.ALL_GATHER:
+    if attention._cp_options.rotate_method == attention._RotateMethod.ALL_GATHER:
         return list(collectives.all_gather_tensor(part, 0, dist.group.WORLD).chunk(ranks))
     after = [(each + 1) % ranks for each in range(ranks)]
     parts = {rank: part}

@@ -17,7 +17,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from perfkit.attach.host.guard import Guard
-from perfkit.attach.loop.loop_hooks import LoopHooks, is_in_backward, remove_own_frames
+from perfkit.attach.loop.loop_hooks import LoopHooks, remove_own_frames
+from perfkit.instruments.autograd_state import is_in_backward
 
 
 class Told:

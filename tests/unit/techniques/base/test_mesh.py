@@ -1,6 +1,7 @@
 """Where ranks lie in the mesh of a run, without any of them."""
 
 import pytest
+from torch.distributed.device_mesh import DeviceMesh
 
 from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
@@ -35,3 +36,9 @@ def test_a_dimension_is_divided_beside_the_others() -> None:
         assert mesh.lines == {"dp": (0, 2, 4, 6), "tp": (0, 1), "replicate": (0, 4), "shard": (0, 2)}
         with pytest.raises(UnavailableError, match=r"^4 .*\b3$", check=has_id("skip.indivisible")):
             mesh.divide_dimension("dp", 3, ("a", "b"))
+
+
+def test_a_torch_that_cannot_divide_a_dimension_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(DeviceMesh, "_unflatten", raising=False)
+    with pytest.raises(UnavailableError, match=r"torch 2\.10", check=has_id("skip.package")):
+        RankMesh("cpu", 0, {"dp": 4}).divide_dimension("dp", 2, ("replicate", "shard"))
