@@ -22,6 +22,7 @@ SHARED = frozenset(
         "torch._C._distributed_c10d.GradBucket",
         "torch._C._distributed_c10d.Store",
         "torch._C._distributed_c10d.TCPStore",
+        "torch._C._profiler._ExperimentalConfig",
         "torch._dynamo.OptimizedModule",
         "torch._dynamo.utils.counters",
         "torch._functorch.config",

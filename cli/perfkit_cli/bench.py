@@ -224,10 +224,11 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
 )
 @click.option(
     "--counters",
-    is_flag=True,
-    help=(
-        "Also count FLOPs and bytes on the GPU: one more run of each single-rank variant under Nsight Compute (ncu)."
-    ),
+    type=click.Choice(["ncu", "pm"]),
+    is_flag=False,
+    flag_value="ncu",
+    help="Also count on the GPU. ncu (default): FLOPs and bytes of each kernel, in one more run of each single-rank "
+    "variant under Nsight Compute. pm: activity of SMs and memory, sampled during the traced steps (torch 2.14).",
 )
 @click.option(
     "--energy",

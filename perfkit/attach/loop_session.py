@@ -51,7 +51,8 @@ from perfkit.techniques.base.state import World
 class LoopOptions:
     """The author's options. `ranks` are traced and their memory is recorded; None: all. Stacks are sampled `stacks_hz`
     times per second, 0 for never. `overhead` and `max_memory` (bytes) limit the cost of recordings
-    (`perfkit.attach.host.budget`). `plan` is the content of a plan to compare the loop with."""
+    (`perfkit.attach.host.budget`). `plan` is the content of a plan to compare the loop with. With `pm_sampling` traces
+    have samples of the GPU's performance monitors."""
 
     folder: Path
     name: str
@@ -64,6 +65,7 @@ class LoopOptions:
     overhead: float = OVERHEAD
     max_memory: float | None = None
     plan: bytes | None = None
+    pm_sampling: bool = False
 
 
 class LoopSession:

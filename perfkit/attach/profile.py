@@ -189,6 +189,7 @@ def profile(
     flops_per_step: float | None = None,
     stacks: int | None = STACKS_HZ,
     plan: str | Path | None = None,
+    counters: str = "",
 ) -> Profile:
     """Watch the training loop in a `with` block (or between `start()` and `stop()`) and record a few of its steps.
 
@@ -225,6 +226,8 @@ def profile(
             some seconds after everything else; None for never.
         plan: the folder of a plan (`perfkit plan --out`) to compare the loop with, if it is of the same model: with the
             variant called `name`, else the only one, else the baseline.
+        counters: `pm` to sample the GPU's performance monitors while steps are traced (torch 2.14, `cupti-python`),
+            which locks its clocks meanwhile.
 
     Raises:
         UsageError: invalid options, or a folder without a plan.
@@ -238,6 +241,8 @@ def profile(
         raise UsageError(
             f"stacks: expected a whole number of samples per second, 1 to {MOST_HZ}, or None, got {stacks!r}"
         )
+    if counters not in ("", "pm"):
+        raise make_unknown_name_error("value of counters", counters, ["pm"])
     only_always = {
         "trace_on": trace_on,
         "on_outlier": on_outlier,
@@ -262,6 +267,7 @@ def profile(
         unit=unit,
         ranks=None if ranks is None else tuple(ranks),
         stacks_hz=int(stacks or 0),
+        pm_sampling=counters == "pm",
         overhead=parse_amount(str(overhead), "1"),
         max_memory=None if max_memory is None else _parse_bytes(max_memory),
         plan=None if plan is None else find_plan(Path(plan)).read_bytes(),

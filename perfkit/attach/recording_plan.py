@@ -3,9 +3,9 @@ boundary."""
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import nn
@@ -22,6 +22,7 @@ from perfkit.attach.loop.loop_stacks import sample_loop_stacks
 from perfkit.attach.loop.step_timing import time_loop_steps
 from perfkit.attach.loop_session import LoopSession
 from perfkit.attach.variant_recording import VariantRecording
+from perfkit.core.errors import UnavailableError
 from perfkit.core.note import make_note
 from perfkit.core.record import RunStatus
 from perfkit.core.units import format_percent, format_seconds
@@ -33,8 +34,9 @@ from perfkit.instruments.memory.allocator_access import explain_unreported
 from perfkit.instruments.memory.allocator_history import record_allocator_history
 from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.open_ranges import OpenRangeError
+from perfkit.instruments.pm_sampling import LOCKED_CLOCKS, start_sampling
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.instruments.trace_recording import count_lead_steps, record_trace
+from perfkit.instruments.trace_recording import NO_OPTIONS, MonitorError, count_lead_steps, record_trace
 from perfkit.instruments.training.tensors import list_trained_blocks
 from perfkit.instruments.warmup import is_steady
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
@@ -299,7 +301,8 @@ def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Reco
     if reason:
         _add_warning(session, recording, "recording.trace_budget", f"no trace was recorded: {reason}")
         return ()
-    steps = record_trace(count, path, device=session.trained.device, lead=lead)
+    options = _start_sampling(session, recording, count + lead) if session.wishes.pm_sampling else NO_OPTIONS
+    steps = record_trace(count, path, device=session.trained.device, lead=lead, options=options)
     try:
         with session.profiler.hold_profiler():
             trace = yield from recording.run_instrumented("trace", steps, lead=lead, steps=count + lead)
@@ -307,6 +310,10 @@ def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Reco
         what = f"the trace has fewer steps than {count}" if path.exists() else "no trace was recorded"
         _add_warning(session, recording, "recording.trace_cut", f"{what}: in the middle of a step, {recording.cut}")
         return ()
+    except MonitorError as error:
+        _add_warning(session, recording, "recording.monitor_failed", f"no trace was recorded: {error}")
+        return ()
+    recording.recorder.update(trace_backend=trace.backend.name, trace_backend_reason=trace.backend.reason)
     if "trace" in recording.ended_early:
         _add_warning(
             session,
@@ -318,6 +325,18 @@ def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Reco
         recording.recorder.add_facts(count_recorded_bytes(trace.window, session.world.size))
     recording.warnings += list_remarks(trace.kernels, trace.session)  # report only: the loop cannot be traced again
     return trace.open_ranges
+
+
+def _start_sampling(session: LoopSession, recording: VariantRecording, steps: int) -> Mapping[str, Any]:
+    """The monitor's options for samples of the performance monitors; none where they cannot be read, with a warning."""
+    timed = recording.series.wall_s()
+    try:
+        options = start_sampling(session.trained.device, steps * median(timed) if timed else math.inf)
+    except UnavailableError as error:
+        _add_warning(session, recording, "recording.no_counters", f"no counters were sampled: {error}")
+        return NO_OPTIONS
+    _add_warning(session, recording, "recording.locked_clocks", LOCKED_CLOCKS)
+    return options
 
 
 def _record_memory(session: LoopSession, recording: VariantRecording) -> Recording[None]:

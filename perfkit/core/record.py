@@ -362,7 +362,8 @@ class RankRecord(Struct):
     rounding away (baselines only), of several the furthest from `losses`: where they part, losses no longer tell
     anything. `seeded_losses` are those of compiled code trained once more with eager code's random numbers. `energy` is
     per step (J), and `power` the mean over the steps it covers (W). `expert_loads` is of a batch after the timed steps.
-    `attached_loop` is set for loops that perfkit was attached to, else None.
+    `attached_loop` is set for loops that perfkit was attached to, else None. `trace_backend` is what recorded the
+    device in the trace (`kineto`, `cupti_monitor`), "" without one, and `trace_backend_reason` why not the monitor.
     """
 
     schema_version: int = RECORD_VERSION
@@ -398,6 +399,8 @@ class RankRecord(Struct):
     recompilations: tuple[Recompilation, ...] = ()
     attached_loop: AttachedLoop | None = None
     expert_loads: tuple[ExpertLoad, ...] = ()
+    trace_backend: str = ""
+    trace_backend_reason: str = ""
     warnings: tuple[Note, ...] = ()
 
 

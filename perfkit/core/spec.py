@@ -154,7 +154,8 @@ class RunSpec(Struct):
     """One variant, run once: everything a worker needs to know.
 
     `accumulation` is the number of microbatches per optimizer step. `passes` names the instrumented passes
-    to run after the timed steps; repeats that only add samples leave them out.
+    to run after the timed steps; repeats that only add samples leave them out. With `pm_sampling` the trace has samples
+    of the GPU's performance monitors.
     """
 
     schema_version: int = SPEC_VERSION
@@ -166,6 +167,7 @@ class RunSpec(Struct):
     schedule: Schedule = Schedule()
     launch: LaunchSpec = LaunchSpec()
     passes: tuple[str, ...] = ("evidence", "memory", "trace")
+    pm_sampling: bool = False
 
     @property
     def variant(self) -> str:

@@ -7,10 +7,11 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple
 
 import torch
 from isal import igzip
@@ -20,6 +21,14 @@ from perfkit.core.record import MARK_PREFIX, STEP_MARK
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import find_open_ranges, list_spans
+from perfkit.instruments.profiler_backend import (
+    KINETO,
+    MONITOR,
+    ProfilerBackend,
+    choose_backend,
+    make_config,
+    mark_failed,
+)
 from perfkit.instruments.profiler_sessions import count_session
 from perfkit.instruments.recording import EndNow, Recording, check_same_thread
 
@@ -34,6 +43,12 @@ _COMPRESSION = 1
 _PART_BYTES = 2**20
 
 Write = Callable[[Path], None]
+
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class MonitorError(RuntimeError):
+    """CUPTI's monitor recorded nothing."""
 
 
 class TimeWindow(NamedTuple):
@@ -52,12 +67,14 @@ class RecordedTrace(NamedTuple):
         kernels: how many were launched and lost; None on a CPU and where nothing tells.
         session: the how-manieth recording of a GPU it was in this process, from 1; 0 on a CPU.
         window: when the steps were that count.
+        backend: what recorded the GPU.
     """
 
     open_ranges: tuple[str, ...] = ()
     kernels: KernelCount | None = None
     session: int = 0
     window: TimeWindow = TimeWindow(0, 0, 0)
+    backend: ProfilerBackend = ProfilerBackend(KINETO)
 
 
 def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
@@ -72,7 +89,9 @@ def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
     return int(get_accelerator(device).activity != "" or world_size > 1)
 
 
-def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0) -> Recording[RecordedTrace]:
+def record_trace(
+    count: int, path: Path, *, device: torch.device, lead: int = 0, options: Mapping[str, Any] = NO_OPTIONS
+) -> Recording[RecordedTrace]:
     """Profile `count` steps, with the shapes of inputs, and write the Chrome trace (gzip) to `path`, atomically.
 
     Of a loop that ends earlier the steps that were whole by then are written, and no file if there was none. The step
@@ -81,7 +100,9 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
     `EndNow` ends it with the steps until then.
 
     `lead` more steps are recorded before (`count_lead_steps`), which are marked as `LEAD_STEP`. They count as steps
-    where no other was whole.
+    where no other was whole. `options` are those of CUPTI's monitor, where it records (`choose_backend`).
+
+    A `MonitorError` where the monitor wrote nothing: this process then records with Kineto.
     """
     count += lead
     accelerator = get_accelerator(device)
@@ -90,7 +111,9 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
     session = count_session() if on_gpu else 0
     whole, thread = 0, threading.get_ident()
     began_ns = time.time_ns()
-    with profile(activities=activities, record_shapes=True) as profiler:
+    backend = choose_backend(device)
+    config = make_config(backend, dict(options))
+    with profile(activities=activities, record_shapes=True, experimental_config=config) as profiler:
         try:
             while whole < count:
                 yield
@@ -110,14 +133,29 @@ def record_trace(count: int, path: Path, *, device: torch.device, lead: int = 0)
 
     def write(to: Path) -> None:
         profiler.export_chrome_trace(str(to))
+        if backend.name == MONITOR:
+            _unpack_monitored(to)
 
     wanted = slice(lead if whole > lead else 0, whole if whole < count else None)
     _write_atomically(path, lambda to: _export_trace(write, to, wanted))
     assert profiler.profiler is not None
     results = profiler.profiler.kineto_results
     assert results is not None, "the profiler has ended"
-    kernels = count_kernels(results.events(), wanted) if on_gpu else None
-    return RecordedTrace(find_open_ranges(list_spans(results.experimental_event_tree())), kernels, session, window)
+    # Kineto's results have no kernels of the monitor: what it lost is found in the trace.
+    kernels = count_kernels(results.events(), wanted) if on_gpu and backend.name == KINETO else None
+    open_ranges = find_open_ranges(list_spans(results.experimental_event_tree()))
+    return RecordedTrace(open_ranges, kernels, session, window, backend)
+
+
+def _unpack_monitored(plain: Path) -> None:
+    """Unpack a trace of CUPTI's monitor, which is always compressed, to `plain`; a `MonitorError` if there is none."""
+    packed = plain.with_name(f"{plain.name}.gz")
+    if not packed.exists():
+        mark_failed("it wrote no trace")
+        raise MonitorError("CUPTI's monitor wrote no trace; later recordings of this process take Kineto")
+    with igzip.open(packed, "rb") as source, plain.open("wb") as target:  # type: ignore[no-untyped-call]
+        shutil.copyfileobj(source, target, _PART_BYTES)
+    packed.unlink()
 
 
 def _export_trace(write: Write, path: Path, wanted: slice) -> None:

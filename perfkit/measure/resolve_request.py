@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from perfkit.core.errors import UnknownParameterError, UsageError
 from perfkit.devices.accelerator import CUDA, get_accelerator, is_cpu
 from perfkit.instruments.ncu import find_ncu
+from perfkit.instruments.profiler_backend import explain_missing_monitor
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.measure.world_sizes import divide_batch
 from perfkit.store.request import BenchRequest
@@ -67,11 +68,19 @@ def _refuse_uneven(whole: int, sizes: tuple[int, ...]) -> None:
 
 
 def find_requested_ncu(request: BenchRequest) -> Path | None:
-    """Nsight Compute, which counts on NVIDIA GPUs only; None if nothing is to be counted."""
+    """Nsight Compute, if it is to count; None if nothing is, or the performance monitors are sampled.
+
+    A `UsageError` where the device has no counters, or what reads them is missing.
+    """
     if not request.counters:
         return None
     if get_accelerator(request.device) is not CUDA:
         raise UsageError(
             f"--counters needs an NVIDIA GPU, but the device is {request.device}; omit it", id="usage.conflict"
         )
-    return find_ncu()
+    if request.counters != "pm":
+        return find_ncu()
+    reason = explain_missing_monitor()
+    if reason:
+        raise UsageError(f"--counters pm: {reason}, or omit it")
+    return None

@@ -147,6 +147,7 @@ def _build_run_spec(request: BenchRequest, techniques: Techniques, size: int) ->
         schedule=schedule,
         launch=build_launch_spec(request, size),
         passes=VARIANT_PASSES if techniques else BASELINE_PASSES,
+        pm_sampling=request.counters == "pm",
     )
 
 

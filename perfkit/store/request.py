@@ -1,12 +1,14 @@
 """The request of a suite, stored with it so that it can resume and grow under the same conditions."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from perfkit.core.spec import Scaling, Schedule, Struct, TechniqueSpec, WorkloadSpec
 from perfkit.devices.accelerator import is_cpu
+
+CounterSource = bool | Literal["ncu", "pm"]
 
 # By option of `perfkit bench`, on the command line and in Python, the field of a request that it sets as it is.
 OPTION_FIELDS = {
@@ -47,8 +49,9 @@ class BenchRequest(Struct):
     start-up time. With `race`, variants that are certainly slower than the baseline or than the fastest are measured no
     further, however wide their intervals.
 
-    `calibrate`: unknown ceilings of the machine are measured first, and exceeded ones again. `counters`: Nsight Compute
-    counts the kernels of each variant of one rank, in a run of its own. `slurm`: options of sbatch by name for the job
+    `calibrate`: unknown ceilings of the machine are measured first, and exceeded ones again. `counters`: with `ncu` (or
+    True) Nsight Compute counts the kernels of each variant of one rank, in a run of its own; with `pm` the GPU's
+    performance monitors are sampled while steps are traced. `slurm`: options of sbatch by name for the job
     that measures the suite, True for those without a value.
     """
 
@@ -75,7 +78,7 @@ class BenchRequest(Struct):
     nodes: int = 1
     endpoint: str = ""
     calibrate: bool = True
-    counters: bool = False
+    counters: CounterSource = False
     race: bool = False
     slurm: dict[str, str | bool] = {}
 

@@ -57,7 +57,7 @@ def bench(
         options: other options by their names on the command line: `precision` (0.05), `budget` (seconds), `rounds`,
             `dtype` (`fp32`, `bf16`, `fp16`), `scaling` (`weak`, `strong`), `threads`, `accumulate`, `seed`, `timeout`
             (seconds), `memory_limit` (bytes), `launcher` (`process`, `torchrun`, `slurm`, `ray`), `nnodes`,
-            `rdzv_endpoint`, `counters` (True: Nsight Compute counts kernels).
+            `rdzv_endpoint`, `counters` (`ncu`: Nsight Compute counts kernels; `pm`: performance monitors are sampled).
 
     Raises:
         UsageError: the request is invalid; nothing was run.

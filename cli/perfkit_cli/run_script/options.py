@@ -69,6 +69,7 @@ class RunOptions:
     trace_on: tuple[str, ...]
     log: tuple[str, ...]
     stacks: int | None
+    counters: str
     plan: Path | None
     report: bool
     quiet: bool
@@ -147,6 +148,7 @@ def check_run_options(
     trace_on: str,
     log: tuple[str, ...],
     stacks: str,
+    counters: str | None,
     plan: Path | None,
     no_report: bool,
     quiet: bool,
@@ -189,6 +191,7 @@ def check_run_options(
         trace_on=reasons,
         log=log,
         stacks=_parse_sampling_rate(stacks),
+        counters=counters or "",
         plan=None if plan is None else find_plan(plan).parent,
         report=not no_report,
         quiet=quiet,
@@ -318,6 +321,12 @@ def _build_parameters() -> list[click.Parameter]:
             show_default=True,
             metavar="HZ|off",
             help="Python stack samples per second, of the loop and its DataLoader workers, for 3 s at the end.",
+        ),
+        click.Option(
+            ["--counters"],
+            type=click.Choice(["pm"]),
+            help="Sample the GPU's performance monitors during the traced steps: activity of SMs and memory (torch "
+            "2.14, cupti-python).",
         ),
         click.Option(
             ["--log"],

@@ -30,6 +30,7 @@ def make_run_profile(options: RunOptions, folder: Path, name: str, *, logs: bool
         report=options.report,
         always_on=options.always_on,
         stacks=options.stacks,
+        counters=options.counters,
         plan=options.plan,
         trace_on=options.trace_on,
         loggers=_make_loggers(options, name) if logs else [],

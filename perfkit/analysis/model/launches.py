@@ -253,3 +253,24 @@ class CounterRow(Struct):
     series: tuple[float | None, ...] = ()
     begin_s: float = 0.0
     series_hz: float = 0.0
+
+
+class UnitCounters(Struct):
+    """Sampled activity of a GPU's units while kernels of the steps ran: of a phase, or of the kernels of one name.
+
+    `kind` is `phase` (`name` "" is work outside phases) or `kernel`: those of a name that are longer than two sampling
+    intervals. `sm_active`, `tensor_active` and `memory_active` are mean shares of the peak, None where they were not
+    sampled. `seconds` is the time of the samples per step. `measured_bytes` is what device memory moved per step, by
+    the samples and the datasheet's bandwidth, None where one is unknown; `modeled_bytes` is the same by formula, None
+    where a kernel's bytes are unknown.
+    """
+
+    kind: str
+    name: str
+    samples: int
+    seconds: float
+    sm_active: float | None
+    tensor_active: float | None
+    memory_active: float | None
+    measured_bytes: float | None
+    modeled_bytes: float | None

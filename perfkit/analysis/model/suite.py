@@ -165,7 +165,8 @@ class Variant(Struct):
     ranks of its first failed run. `ranks` and `steps_by_rank` are the timed steps of several ranks,
     `rank_differences` what differs between their environments. `fleet` shows from their traces which rank waits for
     which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are the loads of each layer's experts,
-    over all ranks of its first run. `clocks` is None where no driver reported them.
+    over all ranks of its first run. `clocks` is None where no driver reported them. `trace_backend` and its
+    reason are those of the first rank's record.
     """
 
     name: str
@@ -224,6 +225,8 @@ class Variant(Struct):
     pipeline: Pipeline | None = None
     reason_id: str = ""
     clocks: DeviceClocks | None = None
+    trace_backend: str = ""
+    trace_backend_reason: str = ""
 
     @property
     def traced_step(self) -> RankTrace | None:

@@ -20,6 +20,7 @@ from perfkit.analysis.model.launches import (
     ReplayedGraph,
     StreamQueue,
     StreamRow,
+    UnitCounters,
 )
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.memory_model import MemoryAccount
@@ -248,6 +249,7 @@ class RankTrace(Struct):
         timed_ratio: a timed step over a traced one, where steps were timed too: all seconds here but those of
             `timelines` and `stage_actions` are then of a timed step, the same part of it as of the traced one.
         counters: what was sampled of the device meanwhile, such as its utilization; empty for most traces.
+        unit_counters: sampled activity of the GPU's units and memory by phase and by long kernels; empty without it.
         level_points: with counters, counted kernels by their traffic at each memory level (`l1`, `l2`, `memory`): equal
             FLOP/s at several intensities.
     """
@@ -290,6 +292,7 @@ class RankTrace(Struct):
     marked_step_s: float | None = None
     level_points: tuple[OpRow, ...] = ()
     counters: tuple[CounterRow, ...] = ()
+    unit_counters: tuple[UnitCounters, ...] = ()
     ceilings: DeviceCeilings | None = None
     missing_device_reason: str = ""
     unknown_work_reason: str = ""

@@ -69,6 +69,7 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
                 ),
             )
         )
+    entries += _describe_backends(variants)
     if any(variant.memory is not None for variant in variants):
         entries.append(
             Provenance(
@@ -81,6 +82,23 @@ def _describe_methods(variants: Sequence[Variant]) -> list[Provenance]:
             )
         )
     return entries
+
+
+_BACKENDS = {"kineto": "Kineto", "cupti_monitor": "CUPTI's monitor"}
+
+
+def _describe_backends(variants: Sequence[Variant]) -> list[Provenance]:
+    """What recorded GPUs for torch.profiler, and why it was not CUPTI's monitor; nothing on other devices."""
+    used = dict.fromkeys(
+        (variant.trace_backend, variant.trace_backend_reason) for variant in variants if variant.trace_backend
+    )
+    # Kineto without a reason had no NVIDIA GPU to record.
+    texts = [
+        _BACKENDS.get(name, name) + (f" ({reason})" if reason else "")
+        for name, reason in used
+        if reason or name != "kineto"
+    ]
+    return [Provenance(figure="trace", how="measured", detail=f"recorded by {'; '.join(texts)}")] if texts else []
 
 
 def _describe_slow_down(variants: Sequence[Variant]) -> str:

@@ -241,6 +241,8 @@ def build_variant(
         volumes=compute_volumes(runs, passes.trace) if runs.world_size > 1 else (),
         expert_loads=sum_expert_loads(records),
         pipeline=passes.pipeline,
+        trace_backend=records[0].trace_backend if records else "",
+        trace_backend_reason=records[0].trace_backend_reason if records else "",
         clocks=summarize_clocks(rank.record for run in runs.runs for rank in run.ranks),
         loop=build_loop(records, None if runs.main is None else runs.main.ranks[0].live, _read_rank_stacks(runs)),
     )

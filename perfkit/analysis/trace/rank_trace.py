@@ -26,6 +26,12 @@ from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_ro
 from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table
 from perfkit.analysis.trace.roofline.device_roofs import combine_roofs
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
+from perfkit.analysis.trace.sampled_units import (
+    build_sampled_columns,
+    build_unit_counters,
+    find_memory_peak,
+    read_unit_samples,
+)
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.step_rows import (
     build_outlier_rows,
@@ -156,6 +162,7 @@ def analyze_with_details(
         ops, combine_roofs(every, main), counted, critical, critical_device=main, idle=idle, windows=spans
     )
     work, parts, step_s = engine.pieces, engine.parts, engine.step_s
+    sampled, memory_peak = read_unit_samples(trace.counters), find_memory_peak(ceilings)
     unknown = "" if len(work) else explain_unknown_events(ops) or ("" if unseen else explain_missing_work(ops))
     exposed = measure_exposed_ns(work, main)
     copied = work.is_kind(WorkKind.COPY) & engine.within
@@ -201,7 +208,10 @@ def analyze_with_details(
         kernels_per_step=engine.kernels_per_step,
         time_split=engine.split.compute_shares(parts=parts),
         coverage=measure_coverage(
-            work, engine.costs, engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of], counted
+            work,
+            engine.costs,
+            engine.by_kernel.limits.above_roof[engine.by_kernel.groups.of],
+            build_sampled_columns(work, sampled, memory_peak) if counted is None else counted,
         ),
         streams=split_streams(work, engine.category, engine.waiting, some_lost=some_lost),
         overlap=engine.devices[main].overlap,
@@ -246,6 +256,7 @@ def analyze_with_details(
         queues=() if engine.waiting is None else measure_stream_queues(ops, spans, engine.waiting),
         queue_series=None if engine.waiting is None else build_queue_series(ops, spans, engine.waiting),
         counters=build_counter_rows(trace, spans),
+        unit_counters=build_unit_counters(work, engine.costs.bytes, sampled, memory_peak, engine.parts),
         level_points=() if counted is None else build_level_points(engine.by_kernel, counted, roofs, step_s),
         notes=(*collect_notes(ops, spans, engine, unseen), *(() if counters is None else counters.notes)),
     )

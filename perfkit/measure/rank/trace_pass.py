@@ -1,12 +1,26 @@
 """The trace pass of a run, once more where the profiler lost kernels."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from msgspec.structs import replace
 
+from perfkit.core.errors import UnavailableError
+from perfkit.core.note import make_note
+from perfkit.instruments.clock import get_step_times
 from perfkit.instruments.lost_kernels import KernelCount, list_remarks
+from perfkit.instruments.pm_sampling import LOCKED_CLOCKS, start_sampling
+from perfkit.instruments.profiler_backend import mark_failed
 from perfkit.instruments.recording import drive_recording
-from perfkit.instruments.trace_recording import RecordedTrace, count_lead_steps, record_trace
+from perfkit.instruments.trace_recording import (
+    NO_OPTIONS,
+    MonitorError,
+    RecordedTrace,
+    count_lead_steps,
+    record_trace,
+)
 from perfkit.measure.rank.session import TrainingSession
 from perfkit.store.layout import TRACE_FILE
 
@@ -36,14 +50,46 @@ def run_trace_pass(session: TrainingSession) -> None:
             for remark in list_remarks(trace.kernels, trace.session)
         ]
     session.recorder.add_facts(_build_facts(trace.kernels, repeated))
+    session.recorder.update(trace_backend=trace.backend.name, trace_backend_reason=trace.backend.reason)
     session.recorder.update(warnings=(*session.recorder.record.warnings, *remarks))
 
 
 def _record_trace(session: TrainingSession, path: Path) -> RecordedTrace:
+    """Record; once more with Kineto on all ranks where CUPTI's monitor wrote nothing on one."""
+    options = _start_sampling(session) if session.spec.pm_sampling else NO_OPTIONS
+    try:
+        trace = _record_trace_once(session, path, options)
+    except MonitorError as error:
+        session.recorder.warn(make_note("recording.monitor_failed", str(error)))
+        trace = None
+    if session.agree(trace is not None):
+        assert trace is not None
+        return trace
+    if trace is not None:
+        mark_failed("it wrote no trace on another rank")
+    session.step(session.next_step)  # between two profilers
+    return _record_trace_once(session, path, NO_OPTIONS)
+
+
+def _record_trace_once(session: TrainingSession, path: Path, options: Mapping[str, Any]) -> RecordedTrace:
     device, steps = session.state.device, session.round_to_cycles(session.spec.schedule.trace)
     session.data.rewind(session.next_step)
-    recording = record_trace(steps, path, device=device, lead=count_lead_steps(device))
+    recording = record_trace(steps, path, device=device, lead=count_lead_steps(device), options=options)
     return drive_recording(recording, session.step, session.next_step)
+
+
+def _start_sampling(session: TrainingSession) -> Mapping[str, Any]:
+    """The monitor's options for samples of the performance monitors; none where they cannot be read, with a warning."""
+    device = session.state.device
+    steps = session.round_to_cycles(session.spec.schedule.trace) + count_lead_steps(device)
+    step_s = median(get_step_times(session.recorder.record.samples))
+    try:
+        options = start_sampling(device, steps * step_s)
+    except UnavailableError as error:
+        session.recorder.warn(make_note("recording.no_counters", f"no counters were sampled: {error}"))
+        return NO_OPTIONS
+    session.recorder.warn(make_note("recording.locked_clocks", LOCKED_CLOCKS))
+    return options
 
 
 def _has_lost_kernels(trace: RecordedTrace) -> bool:

@@ -13,9 +13,10 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from perfkit.instruments import trace_recording
+from perfkit.instruments.profiler_backend import MONITOR, ProfilerBackend
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.recording import EndNow, drive_recording
-from perfkit.instruments.trace_recording import CUT_STEP, LEAD_STEP, record_trace
+from perfkit.instruments.trace_recording import CUT_STEP, LEAD_STEP, MonitorError, record_trace
 
 CPU = torch.device("cpu")
 
@@ -192,4 +193,36 @@ def test_a_trace_that_is_told_to_end_has_the_steps_until_then(tmp_path: Path) ->
     with pytest.raises(StopIteration):
         recording.throw(EndNow())
     assert steps(path) == [0, 1]
+    assert off()
+
+
+@pytest.fixture
+def monitored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A torch that records with CUPTI's monitor, which packs every trace; what it failed of."""
+    failed: list[str] = []
+    monkeypatch.setattr(trace_recording, "choose_backend", lambda device: ProfilerBackend(MONITOR))
+    monkeypatch.setattr(trace_recording, "make_config", lambda backend, options: None)
+    monkeypatch.setattr(trace_recording, "mark_failed", failed.append)
+    export = torch.profiler.profile.export_chrome_trace
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", lambda self, path: export(self, path + ".gz"))
+    return failed
+
+
+def test_a_trace_of_the_monitor_is_unpacked(tmp_path: Path, monitored: list[str]) -> None:
+    path = tmp_path / "trace.json.gz"
+    recorded = drive_recording(record_trace(2, path, device=CPU, lead=1), step, 0)
+    assert (recorded.backend, recorded.kernels) == (ProfilerBackend(MONITOR), None)
+    assert steps(path) == [1, 2]
+    assert list(tmp_path.iterdir()) == [path]
+    assert monitored == []
+
+
+def test_a_monitor_that_writes_nothing_is_not_used_again(
+    tmp_path: Path, monitored: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", lambda self, path: None)
+    with pytest.raises(MonitorError):
+        drive_recording(record_trace(2, tmp_path / "trace.json.gz", device=CPU), step, 0)
+    assert len(monitored) == 1
+    assert list(tmp_path.iterdir()) == []
     assert off()

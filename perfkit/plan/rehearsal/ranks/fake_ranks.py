@@ -1,5 +1,6 @@
 """Simulates a process group: this process is one rank, collectives return at once, and groups in use are recorded."""
 
+import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -9,6 +10,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch._C import DispatchKey
 from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, GradBucket, _compute_bucket_assignment_by_size
 from torch.distributed import device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -39,6 +41,9 @@ def simulate_ranks(size: int) -> Iterator[World]:
 
     from perfkit.plan.rehearsal.ranks.sharded_updates import update_shards
 
+    if not torch.ops.c10d.allreduce_.default.has_kernel_for_dispatch_key(DispatchKey.Meta):
+        # Before torch 2.10 collectives have no fake kernels until this is imported.
+        importlib.import_module("torch.distributed._tools.fake_collectives")
     dist.init_process_group("fake", rank=world.rank, world_size=size, store=FakeStore())
     with ExitStack() as stack:
         stack.callback(dist.destroy_process_group)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from perfkit.analysis.model.launches import CounterRow
+from perfkit.analysis.model.launches import CounterRow, UnitCounters
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core import units
 from perfkit_reports.cells import make_integer_cell, make_short_cell
@@ -37,6 +37,39 @@ _COLUMNS: tuple[Column[CounterRow], ...] = (
 )
 
 
+_UNITS: tuple[Column[UnitCounters], ...] = (
+    Column("Phase or kernel", lambda row: make_short_cell(row.name or "no phase"), numeric=False),
+    Column("Time", lambda row: Cell(units.format_seconds(row.seconds), value=row.seconds), help="of samples, per step"),
+    Column("SM active", lambda row: _make_share_cell(row.sm_active)),
+    Column("Tensor active", lambda row: _make_share_cell(row.tensor_active)),
+    Column("Memory active", lambda row: _make_share_cell(row.memory_active), help="reads and writes, of the peak"),
+    Column("Measured bytes", lambda row: _make_bytes_cell(row.measured_bytes, "no memory samples or datasheet")),
+    Column("Modeled bytes", lambda row: _make_bytes_cell(row.modeled_bytes, "a kernel's bytes are unknown")),
+    Column("Model / measured", lambda row: _make_ratio_cell(row)),
+    Column("Samples", lambda row: make_integer_cell(row.samples)),
+)
+_UNITS_TITLE = "Sampled units and memory"
+_UNITS_CAPTION = (
+    "Samples in kernels of the steps, per step. Measured bytes: share of the datasheet's bandwidth. Kernels: those "
+    "longer than two sampling intervals."
+)
+
+
+def _make_share_cell(value: float | None) -> Cell:
+    return make_unknown_cell("not sampled") if value is None else Cell(units.format_percent(value), value=value)
+
+
+def _make_bytes_cell(value: float | None, reason: str) -> Cell:
+    return make_unknown_cell(reason) if value is None else Cell(units.format_bytes(value), value=value)
+
+
+def _make_ratio_cell(row: UnitCounters) -> Cell:
+    if not row.measured_bytes or row.modeled_bytes is None:
+        return make_unknown_cell("bytes are not known on both sides")
+    ratio = row.modeled_bytes / row.measured_bytes
+    return Cell(f"{ratio:.2f}", value=ratio)
+
+
 def build_counter_blocks(trace: RankTrace, end: str) -> Sequence[Block]:
     """The table and a chart for each counter; none without any."""
     if not trace.counters:
@@ -49,6 +82,15 @@ def build_counter_blocks(trace: RankTrace, end: str) -> Sequence[Block]:
     caption = "Within the steps." if trace.steps else "Within the whole trace."
     return (
         *make_table(f"counters{end}", _TITLE, _COLUMNS, trace.counters, "counter", caption=caption),
+        *make_table(
+            f"units{end}",
+            _UNITS_TITLE,
+            _UNITS,
+            trace.unit_counters,
+            "row",
+            caption=_UNITS_CAPTION,
+            data="unit_counters",
+        ),
         Choice(id=f"counter-charts{end}", keys=("Counter",), options=charts),
     )
 

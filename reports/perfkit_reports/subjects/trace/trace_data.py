@@ -17,6 +17,7 @@ from perfkit.analysis.model.launches import (
     ReplayedGraph,
     StreamQueue,
     StreamRow,
+    UnitCounters,
 )
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.replay import PathRow, SimulatedChange
@@ -67,6 +68,7 @@ _OF_TRACES: dict[str, tuple[type[Struct], Callable[[RankTrace], Iterable[object]
     "gaps": (GapRow, lambda trace: trace.gaps),
     "graphs": (ReplayedGraph, lambda trace: trace.graphs),
     "unlike_steps": (StepRow, lambda trace: trace.outlier_steps),
+    "unit_counters": (UnitCounters, lambda trace: trace.unit_counters),
     "model_error": (ModelErrorRow, lambda trace: trace.coverage.model_error),
     "uncovered": (UncoveredWork, lambda trace: trace.coverage.uncovered),
     "path_segments": (PathRow, lambda trace: trace.replay.segments if trace.replay else ()),
