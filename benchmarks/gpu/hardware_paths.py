@@ -80,7 +80,8 @@ PATHS = (
         "hardware counters (Nsight Compute)", NONE, "no", "yes: constructed exports", ("counters *",),
         "H200: started, not completed",
     ),
-    CodePath("hardware counters (PM sampling)", NONE, "no", "yes", ("pm_sampling *",)),
+    CodePath("hardware counters (PM sampling)", NONE, "no", "yes", ("pm_sampling *", "recorders *")),
+    CodePath("traces by CUPTI's monitor (torch 2.14)", NONE, "no", "yes", ("recorders *",)),
     CodePath("TF32 and Tensor Cores of an op", NONE, "names of kernels", "yes", ("stands tests",), _TESTS_RAN),
     CodePath(
         "amp, ckpt, flash (math)", "yes", NONE, NONE,

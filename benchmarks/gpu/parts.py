@@ -29,8 +29,12 @@ PARTS = (
     Part("a", "stands", "is everything installed; do the tests of tests/gpu pass", ("versions", "packages", "tests")),
     Part("a", "steps", "step times alone and by turns, beside their plans; MFU beside published figures"),
     Part("b", "overheads", "cost of attached, always-on and triggered recording; energy; lost kernels"),
-    Part("c", "counters", "modeled FLOPs and bytes beside Nsight Compute's, by class of ops"),
+    Part(
+        "c", "counters", "modeled FLOPs and bytes beside Nsight Compute's, by class of ops",
+        ("GEMM", "convolution", "attention", "elementwise", "optimizer"),
+    ),
     Part("c", "pm_sampling", "do PM samples match modeled bytes and FLOPs"),
+    Part("c", "recorders", "does CUPTI's monitor record what Kineto does, and samples beside it"),
     Part("d", "more_techniques", "do the techniques act that no GPU has run"),
     Part("d", "ranks", "hsdp, local_sgd, ssp and ddp hooks over NCCL; dumps of failed ranks"),
     Part("d", "fixtures", "small recordings for tests without a GPU"),

@@ -18,8 +18,9 @@ from tests.unit.techniques.tiny import FOUR_BLOCKS, applied, batches, new_state
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_parameter_moves_by_one_relative_rounding(dtype):
-    torch.manual_seed(0)  # a weight of exactly 0 would not move
     model = nn.Linear(8, 8, dtype=dtype)
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, 0.1, 1.0)  # a weight of exactly 0 would not move
     before = [parameter.detach().clone() for parameter in model.parameters()]
     perturb_parameters(model)
     eps = torch.finfo(dtype).eps
