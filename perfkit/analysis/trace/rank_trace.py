@@ -11,7 +11,6 @@ from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
 from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
-from perfkit.analysis.trace.counter_rows import build_counter_rows
 from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.device_rows import build_device_rows
 from perfkit.analysis.trace.exceeded_roofs import find_exceeded_ceilings
@@ -26,7 +25,8 @@ from perfkit.analysis.trace.module_rows import build_module_rows, build_phase_ro
 from perfkit.analysis.trace.op_tables import build_kernel_table, build_op_table
 from perfkit.analysis.trace.roofline.device_roofs import combine_roofs
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
-from perfkit.analysis.trace.sampled_units import (
+from perfkit.analysis.trace.sampled.counter_rows import build_counter_rows
+from perfkit.analysis.trace.sampled.unit_counters import (
     build_sampled_columns,
     build_unit_counters,
     find_memory_peak,

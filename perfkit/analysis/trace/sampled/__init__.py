@@ -1,0 +1,1 @@
+"""Counters that were sampled while a trace was recorded."""
