@@ -7,9 +7,11 @@ import click
 
 from perfkit.core.errors import UsageError
 from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import require_one_of
 from perfkit_cli.options.size_options import COUNT, add_size_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
+from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
     from perfkit.plan.advise.subject import AdviceSubject
@@ -87,7 +89,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
 @click.option(
     "-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Number of techniques to show."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all advice as JSON.")
+@add_json_option("all advice")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Rank the techniques by their effect on a training step, and find the best combination.
@@ -102,8 +104,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
     silence_kineto()
-
-    import msgspec
 
     from perfkit.plan.advise.advise import advise
     from perfkit_cli.modes.advise_verify import prepare_verification, verify_advice
@@ -131,7 +131,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if runs is not None:
         advice = verify_advice(advice, runs, quiet=as_json)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(advice), indent=2))
+        print_json(advice)
         return
     from perfkit_cli.output.advice_lines import show_advice
 

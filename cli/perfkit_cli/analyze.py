@@ -10,6 +10,7 @@ import click
 
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
@@ -18,6 +19,7 @@ from perfkit_cli.options.option_values import (
     require_one_of,
 )
 from perfkit_cli.options.report_options import add_out_option, add_static_option
+from perfkit_cli.output.json_output import print_json
 
 ENGINES = ("processes", "ray")
 EXPORTS = ("perfetto", "speedscope")
@@ -132,7 +134,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     help="Summarize only each N-th trace, from the I-th on, for perfkit merge: a task of a job array. Needs --into.",
 )
 @click.option("--into", metavar="FOLDER", help="Folder or URL for the summaries of --part, the same for all parts.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
+@add_json_option("the whole analysis, without a report,")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(
@@ -230,9 +232,7 @@ def command(
             progress=progress,
         )
     if folder is None:
-        from perfkit_reports.document.raw import encode_json as encoded
-
-        click.echo(encoded(analysis), nl=False)
+        print_json(analysis)
         return
     from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.trace import build_document
@@ -284,9 +284,7 @@ def _analyze_dumps(
     )
     analysis = analyze_flight(dumps, command=get_command_line(), jobs=jobs)
     if folder is None:
-        from perfkit_reports.document.raw import encode_json as encoded
-
-        click.echo(encoded(analysis), nl=False)
+        print_json(analysis)
         return
     from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.flight.flight_document import build_document

@@ -6,6 +6,7 @@ import click
 
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import parse_duration_option
 from perfkit_cli.options.report_options import add_out_option
 
@@ -44,11 +45,20 @@ Exit codes: 0 done, 1 failed, 2 invalid request or no such process, 130 interrup
     help="Samples per second; each one briefly stops the process.",
 )
 @add_out_option(f"{OUT}/PID")
+@add_json_option("the whole analysis")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
 def command(
-    ctx: click.Context, *, pid: int, seconds: float, rate: int, out: Path | None, verbose: bool, quiet: bool
+    ctx: click.Context,
+    *,
+    pid: int,
+    seconds: float,
+    rate: int,
+    out: Path | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
 ) -> None:
     """Sample the Python stacks of process PID and its children, by thread.
 
@@ -62,7 +72,7 @@ def command(
     from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE
     from perfkit.store.summary import PROCESS_FILE
     from perfkit_cli.output.error_output import EXIT_INTERRUPTED
-    from perfkit_cli.output.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_print
     from perfkit_reports.subjects.process.process_document import build_document
 
     if seconds < 1:
@@ -79,7 +89,7 @@ def command(
         raise
     write_bytes(folder / SPEEDSCOPE_FILE, encode_speedscope(threads))
     analysis = analyze_process(facts, threads, command=get_command_line())
-    write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)
+    write_and_print(build_document(analysis), folder, as_json=as_json, quiet=quiet, verbose=verbose)
     if facts.interrupted:
         click.echo("interrupted", err=True)
         ctx.exit(EXIT_INTERRUPTED)

@@ -16,7 +16,8 @@ from perfkit_cli.modes.bench_kubernetes import (
     write_manifest,
 )
 from perfkit_cli.modes.slurm import is_submitted, parse_slurm_options, run_as_job
-from perfkit_cli.options.bench_request import DEFAULTS
+from perfkit_cli.options.bench_request import DEFAULTS, refuse_given
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import (
     parse_duration_option,
     parse_memory_option,
@@ -242,6 +243,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
     help="Hourly cost of the hardware, such as 2.49/h or $2.49/h (quote it); adds the cost of a million tokens or a "
     "thousand samples.",
 )
+@add_json_option("the whole report")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
@@ -259,6 +261,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit_cli.output.error_output import describe_interrupt
 
     if options["launcher"] == KUBERNETES:
+        refuse_given(ctx, ("as_json",), "a manifest is YAML")
         write_manifest(ctx)
         return
     refuse_kubernetes_options(ctx)
@@ -293,12 +296,12 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     # Not earlier: the imports would take CPU time while a child measures.
     from perfkit.suites.resume import read_last_request
     from perfkit_cli.modes.remeasure import analyze_measured_suite
-    from perfkit_cli.output.report_output import show_tracebacks, write_and_show
+    from perfkit_cli.output.report_output import show_tracebacks, write_and_print
     from perfkit_reports.subjects.registry import build_document
 
     calibrate = ended is None and not options["no_calibrate"] and read_last_request(folder).calibrate
     analysis = analyze_measured_suite(folder, calibrate=calibrate, console=console)
-    write_and_show(build_document(analysis), folder, quiet=quiet, verbose=verbose)
+    write_and_print(build_document(analysis), folder, quiet=quiet, verbose=verbose, as_json=options["as_json"])
     if not quiet:
         show_tracebacks(analysis)
     ctx.exit(_get_exit_code(analysis) if ended is None else ended)

@@ -9,6 +9,7 @@ import click
 from perfkit.core.errors import raise_terminated
 from perfkit.devices.machine.device_choice import DEVICES
 from perfkit_cli.modes.check_modes import CheckArguments, run_check
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import require_one_of
 
 EXAMPLES = """\b
@@ -101,7 +102,7 @@ Exit codes: 0 passed (also with the verdict worse), 1 regression or failed run, 
     default=None,
     help="Write GitHub annotations and the step summary.  [default: if GITHUB_ACTIONS is set]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the whole check as JSON.")
+@add_json_option("the whole check")
 @click.option("-v", "--verbose", is_flag=True, help="Also show quantities without a gate.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only non-passing results and the report's path.")
 @click.pass_context

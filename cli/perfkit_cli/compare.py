@@ -7,8 +7,10 @@ import click
 
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.report_options import add_out_option, add_static_option
 from perfkit_cli.options.url_folders import make_local_copy
+from perfkit_cli.output.json_output import print_json
 
 OUT = Path("perfkit-compare")
 
@@ -34,7 +36,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable run, 130 interrupt
 @add_out_option(f"{OUT}/NAMES")
 @click.option("--anyway", is_flag=True, help="Compare even if the devices are of different kinds.")
 @add_static_option
-@click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON; write no report.")
+@add_json_option("the whole comparison, without a report,")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
@@ -63,9 +65,7 @@ def command(
     here = [make_local_copy(ctx, run) for run in runs]
     comparison = compare_runs(here, anyway=anyway, command=get_command_line())
     if folder is None:
-        from perfkit_reports.document.raw import encode_json as encoded
-
-        click.echo(encoded(comparison), nl=False)
+        print_json(comparison)
         return
     from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.comparison.comparison_document import build_document

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 import click
-import msgspec
 
 from perfkit.core.spec import Struct
 from perfkit.devices.catalog.catalog import CatalogEntry, build_datasheet_ceilings, load_catalog
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingLevel
+from perfkit_cli.options.json_option import add_json_option
+from perfkit_cli.output.json_output import print_json
 
 EXAMPLES = """\b
 Examples:
@@ -16,6 +17,8 @@ Examples:
   perfkit analyze trace.json.gz --device h100-sxm
 \b
 Rates are dense, with fp32 accumulation; links are per direction. --json has every figure with its source.
+\b
+Exit codes: 0 done, 2 no such device.
 """
 
 
@@ -28,9 +31,15 @@ class ListedDevice(Struct):
     note: str
 
 
+class DeviceList(Struct):
+    """The output of `perfkit devices --json`."""
+
+    devices: tuple[ListedDevice, ...]
+
+
 @click.command(epilog=EXAMPLES, short_help="List the GPUs with known datasheet peaks.")
 @click.argument("text", metavar="[TEXT]", default="")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: every figure with its source.")
+@add_json_option("every figure with its source")
 def command(text: str, as_json: bool) -> None:
     """List the GPUs with known datasheet peaks, by the id that --device takes."""
     from perfkit.core.errors import UsageError
@@ -45,7 +54,7 @@ def command(text: str, as_json: bool) -> None:
             ListedDevice(id=entry.id, names=entry.names, ceilings=build_datasheet_ceilings(entry), note=entry.note)
             for entry in entries
         ]
-        click.echo(msgspec.json.format(msgspec.json.encode(devices), indent=2))
+        print_json(DeviceList(devices=tuple(devices)))
         return
     for line in align_columns([_build_header(entries), *map(_build_row, entries)]):
         click.echo(line)

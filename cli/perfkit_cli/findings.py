@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit_cli.options.json_option import add_json_option
 
 EXAMPLES = """\b
 Examples:
@@ -13,12 +14,14 @@ Examples:
   perfkit findings fusion.elementwise        one: trigger, advice, how the gain is computed
   perfkit findings ranks.missing             the meaning of a note
   perfkit findings --docs docs/findings.md   all, as a Markdown page
+\b
+Exit codes: 0 done, 2 invalid request.
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("finding_id", metavar="[ID]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@add_json_option("the list")
 @click.option(
     "--docs",
     metavar="FILE",

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from perfkit_cli.options.json_option import add_json_option
+from perfkit_cli.output.json_output import print_json
+
 if TYPE_CHECKING:
     from perfkit.measure.launch.nodes import NodeCoordinator
 
@@ -23,8 +26,9 @@ Exit codes: 0 the first machine is done, 1 it could not be reached, 2 invalid re
 @click.option(
     "--node-rank", metavar="K", type=click.IntRange(min=1), required=True, help="Number of this machine, from 1."
 )
+@add_json_option("the runs of this machine, at the end,")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
+def command(*, endpoint: str, node_rank: int, as_json: bool, quiet: bool) -> None:
     """Run this machine's ranks of a benchmark that the first machine started with --launcher torchrun.
 
     HOST:PORT is the --rdzv-endpoint of that benchmark. Start this command in the same folder, with the same workload,
@@ -43,20 +47,26 @@ def command(*, endpoint: str, node_rank: int, quiet: bool) -> None:
     orders = NodeCoordinator(endpoint, first=False)
     orders.join(node_rank)
     try:
-        _run_ranks(orders, node_rank, quiet=quiet)
+        runs = _run_ranks(orders, node_rank, quiet=quiet)
     except BaseException:
         orders.announce_quit()
         raise
+    if as_json:
+        print_json({"endpoint": endpoint, "node_rank": node_rank, "runs": runs})
 
 
-def _run_ranks(orders: "NodeCoordinator", node_rank: int, *, quiet: bool) -> None:
+def _run_ranks(orders: "NodeCoordinator", node_rank: int, *, quiet: bool) -> list[str]:
+    """Run what the first machine orders; the folders of the runs."""
     from perfkit.core.errors import PerfkitError
     from perfkit.measure.launch.torchrun_launcher import run_node_ranks
     from perfkit.store.layout import SPEC_FILE
 
+    runs = []
     while (folder := orders.wait_for_run()) is not None:
         if not (folder / SPEC_FILE).is_file():
             raise PerfkitError(f"{folder} does not exist on this machine; use a folder that all machines share")
         if not quiet:
             click.echo(f"{folder}", err=True)
         run_node_ranks(folder, node_rank, orders)
+        runs.append(str(folder))
+    return runs

@@ -7,7 +7,9 @@ import click
 
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import choose_folder
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.report_options import add_out_option, add_static_option
+from perfkit_cli.output.json_output import print_json
 
 OUT = Path("perfkit-memory")
 
@@ -26,7 +28,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable file, 130 interrup
 @click.argument("file", metavar="FILE", type=str)
 @add_out_option(f"{OUT}/NAME")
 @add_static_option
-@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
+@add_json_option("the whole analysis, without a report,")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose: bool, quiet: bool) -> None:
@@ -39,7 +41,6 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     from perfkit.analysis.pipeline.memory_analysis import analyze_memory
     from perfkit.store.summary import MEMORY_REPORT_FILE
     from perfkit_cli.output.report_output import write_and_show
-    from perfkit_reports.document import raw
     from perfkit_reports.subjects.memory.memory_document import build_document
 
     folder = (
@@ -49,7 +50,7 @@ def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose
     )
     analysis = analyze_memory(file, command=get_command_line())
     if folder is None:
-        click.echo(raw.encode_json(analysis), nl=False)
+        print_json(analysis)
         return
     write_and_show(build_document(analysis), folder, static=static, verbose=verbose, quiet=quiet)
 

@@ -7,8 +7,10 @@ import click
 from perfkit_cli.analyze import ENGINES, OUT
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import require_one_of
 from perfkit_cli.options.report_options import add_out_option, add_static_option
+from perfkit_cli.output.json_output import print_json
 
 EXAMPLES = """\b
 Examples:
@@ -33,7 +35,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or a missing part, 130 interrupt
     help="Where the chosen traces are read again: in processes on this machine, or as tasks of a Ray cluster.",
 )
 @click.option("--jobs", metavar="N", type=click.IntRange(min=1), help="Traces analyzed at once.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON; write no report.")
+@add_json_option("the whole analysis, without a report,")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(
@@ -60,9 +62,7 @@ def command(
         refuse_foreign(folder, TRACE_REPORT_FILE, "perfkit analyze")
     analysis = merge_parts(parts, engine=engine, jobs=jobs, command=get_command_line())
     if as_json:
-        from perfkit_reports.document.raw import encode_json as encoded
-
-        click.echo(encoded(analysis), nl=False)
+        print_json(analysis)
         return
     from perfkit_cli.output.report_output import write_and_show
     from perfkit_reports.subjects.trace import build_document

@@ -10,12 +10,14 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.rank.limits import MARGIN
 from perfkit_cli.options.bench_request import refuse_given
 from perfkit_cli.options.folders import refuse_foreign
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import parse_memory_option, parse_share_option, require_one_of
 from perfkit_cli.options.phase_options import add_phase_options
 from perfkit_cli.options.rental_options import add_rental_options
 from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
+from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,7 +137,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
 )
 @add_trust_option
 @click.option("--learn", is_flag=True, help="Learn op times per device from suites and traces (PATH).")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON; write no report.")
+@add_json_option("the plan, without a report,")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.argument("paths", metavar="[WORKLOAD|PATH...]", nargs=-1)
@@ -159,7 +161,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit_cli.modes.plan_offers import plan_options, select_links
     from perfkit_cli.modes.planning import plan_suite
     from perfkit_cli.output.console import make_console
-    from perfkit_cli.output.report_output import show_document, write_and_show
+    from perfkit_cli.output.report_output import show_document, write_and_print
 
     if not options["learn"] and len(options["paths"]) == 1 and _is_workload(options["paths"][0]):
         refuse_given(ctx, ("workload",), "a workload is named already")
@@ -175,13 +177,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["learn"]:
         from perfkit_cli.modes.plan_learn import learn_and_show
 
-        others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "memory", "as_json")
+        others = (*(name for name in _OF_A_PLAN if name != "gpu"), "into", "memory")
         refuse_given(ctx, others, "--learn plans nothing")
-        learn_and_show(options["paths"], options["gpu"], console)
+        learn_and_show(options["paths"], options["gpu"], console, as_json=as_json)
         return
     if options["into"] is not None:
         asked = [name for name in _OF_A_PLAN if name not in ("world_sizes", *_OF_LINKS)]
-        refuse_given(ctx, (*asked, "as_json"), "--into plans the suite's own variants")
+        refuse_given(ctx, asked, "--into plans the suite's own variants")
         from perfkit.suites.resume import read_first_request
         from perfkit_reports.subjects.registry import load_document
 
@@ -190,7 +192,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         if is_cpu(read_first_request(options["into"]).device):
             refuse_given(ctx, _OF_LINKS, _GPU_OF_A_CPU)
         plan_suite(options["into"], options["memory"], console, options["world_sizes"], **select_links(options))
-        write_and_show(load_document(options["into"]), options["into"], **shown)
+        write_and_print(load_document(options["into"]), options["into"], as_json=as_json, **shown)
         return
     refuse_given(ctx, ("trust",), "--trust is for the suite of --into")
     if not options["max"]:
@@ -205,11 +207,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     folder = None if as_json or options["no_report"] else _choose_plan_folder(options["workload"], options["out"])
     plan = (plan_largest_options if options["max"] else plan_options)(ctx, options, console)
     if as_json:
-        click.echo(_encode_plan(plan))
+        print_json(_convert_plan(plan))
     elif folder is None:
         show_document(build_document(plan), verbose=options["verbose"])
     else:
-        write_and_show(build_document(plan), folder, **shown)
+        write_and_print(build_document(plan), folder, as_json=False, **shown)
 
 
 def _is_workload(word: str) -> bool:
@@ -219,8 +221,6 @@ def _is_workload(word: str) -> bool:
 
 def _show_search(ctx: click.Context, console: "Console") -> None:
     """Print the result of a search over plans; nothing is stored."""
-    import msgspec
-
     from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
     silence_kineto()
@@ -239,7 +239,7 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
     request, target = build_plan_request(options, options["world_sizes"]), resolve_target(options)
     searched = plan_search.run_search(request, target, console)
     if options["as_json"]:
-        click.echo(msgspec.json.format(msgspec.json.encode(plan_search.to_builtins(searched)), indent=2))
+        print_json(plan_search.to_builtins(searched))
         return
     for line in plan_search.format_search(searched):
         click.echo(line)
@@ -258,7 +258,7 @@ def _choose_plan_folder(workload: str, out: Path | None) -> Path:
     return folder
 
 
-def _encode_plan(plan: "Plan") -> bytes:
+def _convert_plan(plan: "Plan") -> dict[str, object]:
     import msgspec
 
     from perfkit_cli.modes.plan_search import summarize_variant
@@ -268,5 +268,4 @@ def _encode_plan(plan: "Plan") -> bytes:
     searches = msgspec.to_builtins(plan.recomputations)
     offers = [{**msgspec.to_builtins(offer), "units_per_s": offer.units_per_s} for offer in plan.offers]
     largest = msgspec.to_builtins(plan.largest)
-    whole = {**device, "variants": variants, "recomputations": searches, "offers": offers, "largest": largest}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2)
+    return {**device, "variants": variants, "recomputations": searches, "offers": offers, "largest": largest}

@@ -7,6 +7,7 @@ import click
 
 from perfkit.store.price import Price
 from perfkit_cli.options import option_values
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.url_folders import FolderOrUrl
 
@@ -22,6 +23,8 @@ Examples:
   perfkit report perfkit-analyze/trace --static
   perfkit report perfkit-memory/snapshot
   perfkit report runs/2026-01-31-120000-check
+\b
+Exit codes: 0 done, 1 failed, 2 invalid request or unreadable folder, 130 interrupted.
 """
 
 
@@ -42,21 +45,30 @@ Examples:
     help="For a suite: hourly cost of the hardware, such as 2.49/h; adds the cost of a million tokens or a thousand "
     "samples.",
 )
+@add_json_option("the report's content")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the paths.")
 def command(
-    *, folder: Path, out: Path | None, static: bool, notebook: bool, price: Price | None, verbose: bool, quiet: bool
+    *,
+    folder: Path,
+    out: Path | None,
+    static: bool,
+    notebook: bool,
+    price: Price | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
 ) -> None:
     """Regenerate a report.
 
     FOLDER was written by `perfkit bench`, `run`, `analyze`, `memory`, `check`, `compare` or `attach`. Nothing is
     measured, and none of your code runs. The folder is all it needs, on any machine.
     """
-    from perfkit_cli.output.report_output import write_and_show
+    from perfkit_cli.output.report_output import write_and_print
     from perfkit_reports.subjects.registry import load_document
 
     document = load_document(folder) if price is None else _build_priced_document(folder, price)
-    write_and_show(document, out or folder, static=static, quiet=quiet, verbose=verbose)
+    write_and_print(document, out or folder, as_json=as_json, static=static, quiet=quiet, verbose=verbose)
     if notebook:
         from perfkit.core.files import write_bytes
         from perfkit.store.layout import NOTEBOOK_FILE

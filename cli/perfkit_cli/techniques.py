@@ -6,6 +6,7 @@ from shutil import get_terminal_size
 import click
 
 from perfkit.core.errors import UsageError
+from perfkit_cli.options.json_option import add_json_option
 
 EXAMPLES = """\b
 Columns: name, availability on this machine, effect (parameters), reason if unavailable.
@@ -15,6 +16,8 @@ Examples:
   perfkit techniques                 all, by purpose
   perfkit techniques ckpt            one: parameters, checks, use, paper
   perfkit techniques --docs pages    these pages as files
+\b
+Exit codes: 0 done, 2 no such technique.
 """
 
 _MOST_COLUMNS = 120  # longer lines are hard to read
@@ -22,7 +25,7 @@ _MOST_COLUMNS = 120  # longer lines are hard to read
 
 @click.command(epilog=EXAMPLES, short_help="List the training techniques.")
 @click.argument("name", metavar="[TECHNIQUE]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@add_json_option("the list")
 @click.option(
     "--docs",
     metavar="FOLDER",
@@ -45,10 +48,8 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
     if docs is not None:
         write_pages(docs)
     elif as_json:
-        show_listing(
-            [list_technique(technique, device) for technique in ([name] if name else TECHNIQUES.list_names())],
-            as_json=True,
-        )
+        names = [name] if name else TECHNIQUES.list_names()
+        show_listing([list_technique(technique, device) for technique in names], "techniques", as_json=True)
     elif name is None:
         width = min(get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
         rows = [list_technique(technique, device) for technique in TECHNIQUES.list_names()]

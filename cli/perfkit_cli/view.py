@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from perfkit_cli.options.json_option import add_json_option
+from perfkit_cli.output.json_output import print_json
+
 EXAMPLES = """\b
 Examples:
   perfkit view runs                  all reports and running jobs below runs
@@ -31,7 +34,8 @@ Exit codes: 0 ended with Ctrl-C, 2 invalid request.
     help="Port to serve on.  [default: 8787, or a free port if taken]",
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
-def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
+@add_json_option("the address")
+def command(runs: Path, host: str, port: int | None, open_page: bool, as_json: bool) -> None:
     """Serve the suites, reports and running jobs below the folder RUNS as web pages.
 
     The server runs on this machine until Ctrl-C, and serves no file outside RUNS. The list and the charts of a running
@@ -49,7 +53,10 @@ def command(runs: Path, host: str, port: int | None, open_page: bool) -> None:
         if not is_loopback(host):
             click.echo(f"warning: anyone who can reach {host} can read all runs below {runs}", err=True)
         address = f"{server.url}#token={server.token}"
-        click.echo(f"serving {runs}: {address}  (Ctrl-C to stop)")
+        if as_json:
+            print_json({"runs": str(runs), "url": address})
+        else:
+            click.echo(f"serving {runs}: {address}  (Ctrl-C to stop)")
         # Exit in order, so that temporary reports are removed.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         if open_page:

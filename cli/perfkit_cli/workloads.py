@@ -2,15 +2,19 @@
 
 import click
 
+from perfkit_cli.options.json_option import add_json_option
+
 EXAMPLES = """\b
 Columns: name, availability on this machine, description, parameters with defaults.
 Parameters follow the name: --workload gpt:size=small:vocab=8192
 Name your own workload by its function: --workload path/to/file.py:function or package.module:function
+\b
+Exit codes: 0 done, 2 invalid request.
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="List the workloads.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@add_json_option("the list")
 def command(as_json: bool) -> None:
     """List the workloads, their parameters, and which are available on this machine."""
     from perfkit.workloads.workload_table import describe_workloads
@@ -26,4 +30,4 @@ def command(as_json: bool) -> None:
         )
         for item in describe_workloads()
     ]
-    show_listing(items, as_json=as_json)
+    show_listing(items, "workloads", as_json=as_json)

@@ -21,6 +21,7 @@ ERRORS = {
     "system.failed": "The operating system refused an operation on a file or a connection.",
     "workload.raised": "The user's own code raised.",
     "profiler.open_range": "A range of the program was open when a recording had to begin.",
+    "run.no_report": "A script that was run left no report: it trained nothing, or the report failed.",
     "run.team_failed": "The resident processes of a variant ended early.",
     "join.secret": "A message between the machines of a bench is not signed with this machine's secret.",
     "check.side_failed": "A side of a check does not train.",

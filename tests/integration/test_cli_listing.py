@@ -11,7 +11,7 @@ def test_workloads_have_one_line_each_and_the_same_as_json(perfkit) -> None:
     lines = perfkit("workloads").stdout.splitlines()
     names = {"gpt", "resnet", "hf:CONFIG", "FILE.py:FUNCTION"}
     assert names <= {line.split()[0] for line in lines}
-    items = json.loads(perfkit("workloads", "--json").stdout)
+    items = json.loads(perfkit("workloads", "--json").stdout)["workloads"]
     assert [item["name"] for item in items] == [line.split()[0] for line in lines]
     for item, line in zip(items, lines, strict=True):
         assert item["summary"] in line
@@ -21,7 +21,7 @@ def test_workloads_have_one_line_each_and_the_same_as_json(perfkit) -> None:
 
 def test_techniques_are_listed_with_what_the_json_says(perfkit) -> None:
     printed = perfkit("techniques").stdout
-    items = json.loads(perfkit("techniques", "--json").stdout)
+    items = json.loads(perfkit("techniques", "--json").stdout)["techniques"]
     assert {"amp", "ckpt", "offload", "zero1", "zero2", "zero3", "flash", "compile"} <= {item["name"] for item in items}
     words = " ".join(printed.split())
     for item in items:

@@ -16,6 +16,7 @@ from perfkit.core.files import write_bytes
 from perfkit.store.summary import CHECK_FILE, REPORT_FILE
 from perfkit_cli.options.command_line import get_command_line
 from perfkit_cli.options.folders import refuse_foreign
+from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
     from perfkit.check.check_options import CheckOptions
@@ -119,14 +120,17 @@ def _update_baseline(arguments: CheckArguments, folder: Path) -> int:
         baseline = build_baseline(measure_working_tree(config, folder, order), timed=order.timed)
     path = find_baseline_file(config, arguments.baseline)
     write_baseline(path, baseline)
-    click.echo(f"baseline: {path}")
+    if arguments.as_json:
+        print_json({"baseline": str(path)})
+    else:
+        click.echo(f"baseline: {path}")
     return 0
 
 
 def _calibrate_check(arguments: CheckArguments, folder: Path) -> int:
     from perfkit.check.calibration import calibrate_machine
     from perfkit_cli.output.console import make_console
-    from perfkit_reports.document.raw import encode_json, list_raw_files
+    from perfkit_reports.document.raw import list_raw_files
     from perfkit_reports.render import markdown, terminal
     from perfkit_reports.render.report_files import write_files
     from perfkit_reports.subjects.calibration import CALIBRATION_FILE, build_document
@@ -136,7 +140,7 @@ def _calibrate_check(arguments: CheckArguments, folder: Path) -> int:
         document = build_document(calibrate_machine(config, folder, order))
     write_files(list_raw_files(document), folder)
     if arguments.as_json:
-        click.echo(encode_json(document.raw[CALIBRATION_FILE]), nl=False)
+        print_json(document.raw[CALIBRATION_FILE])
         return 0
     terminal.render(document, make_console(), verbose=arguments.verbose)
     if arguments.markdown is not None:
@@ -149,7 +153,6 @@ def _show_history(arguments: CheckArguments, folder: Path) -> int:
     from perfkit.check.history.result import HISTORY_FILE
     from perfkit.check.judge.check_thresholds import get_default_thresholds
     from perfkit_cli.output.console import make_console
-    from perfkit_reports.document.raw import encode_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.report_files import write_document
     from perfkit_reports.subjects.history.history_document import build_document
@@ -161,7 +164,7 @@ def _show_history(arguments: CheckArguments, folder: Path) -> int:
     document = build_document(history)
     write_document(document, folder)
     if arguments.as_json:
-        click.echo(encode_json(document.raw[HISTORY_FILE]), nl=False)
+        print_json(document.raw[HISTORY_FILE])
     else:
         terminal.render(document, make_console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
     return EXIT_FAILED if find_latest_regressions(history) else 0
@@ -170,7 +173,6 @@ def _show_history(arguments: CheckArguments, folder: Path) -> int:
 def _finish_check(check: "Check", folder: Path, arguments: CheckArguments, config: "CheckConfig") -> int:
     """Write and show the check; its exit code."""
     from perfkit_cli.output.console import make_console
-    from perfkit_reports.document.raw import encode_json
     from perfkit_reports.render import terminal
     from perfkit_reports.render.github import COMMENT_FILE
     from perfkit_reports.render.junit import JUNIT_FILE
@@ -183,13 +185,13 @@ def _finish_check(check: "Check", folder: Path, arguments: CheckArguments, confi
         if target is not None:
             write_bytes(target, (folder / name).read_bytes())
     if arguments.as_json:
-        click.echo(encode_json(document.raw[CHECK_FILE]), nl=False)
-    elif not arguments.quiet:
-        terminal.render(document, make_console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
-    if arguments.quiet:
+        print_json(document.raw[CHECK_FILE])
+    elif arguments.quiet:
         click.echo(f"{check.verdict}\nreport: {folder / REPORT_FILE}")
+    else:
+        terminal.render(document, make_console(), report=folder / REPORT_FILE, verbose=arguments.verbose)
     if _is_on_github(arguments):
-        _report_to_github(document)
+        _report_to_github(document, beside_json=arguments.as_json)
     return _get_exit_code(check, arguments, config)
 
 
@@ -210,11 +212,14 @@ def _is_on_github(arguments: CheckArguments) -> bool:
     return os.environ.get("GITHUB_ACTIONS") == "true" if arguments.github is None else arguments.github
 
 
-def _report_to_github(document: "Document") -> None:
-    """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them."""
+def _report_to_github(document: "Document", *, beside_json: bool) -> None:
+    """Annotations on standard output, and the comment into the step's summary, as GitHub Actions wants them.
+
+    GitHub reads annotations on standard error, too, where they leave the JSON alone.
+    """
     from perfkit_reports.render import github
 
-    click.echo(github.format_annotations(document), nl=False)
+    click.echo(github.format_annotations(document), nl=False, err=beside_json)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as file:

@@ -7,13 +7,14 @@ import click
 from rich.console import Console
 
 from perfkit.core.errors import PerfkitError, UsageError
+from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
     from perfkit.plan.timing.efficiencies import MeasuredDevice
     from perfkit.plan.timing.efficiency_store import LearnedDevice
 
 
-def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> None:
+def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console, *, as_json: bool) -> None:
     """Learn from suites and traces, update the stored times of each device, and print the result.
 
     Sources that yield nothing are named with the reason; it is an error if none yields anything.
@@ -37,6 +38,9 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
             kept |= {efficiencies.device: store_learned(efficiencies) for efficiencies in learned}
     if not kept:
         raise UsageError("nothing could be learned; the reasons are above")
+    if as_json:
+        print_json({"devices": [_list_learned(device, known) for device, known in kept.items()]})
+        return
     rows = [_build_row(efficiencies) for known in kept.values() for efficiencies in make_measured_devices(known)]
     head = ("device", "programs", "ops", "classes", "fit", "other kernels")
     for line in align_columns([head, *rows]):
@@ -47,6 +51,14 @@ def learn_and_show(paths: Sequence[str], gpu: str | None, console: Console) -> N
 
 def _warn_left_out(reason: str) -> None:
     click.echo(f"left out: {reason}", err=True)
+
+
+def _list_learned(device: str, known: "LearnedDevice") -> dict[str, object]:
+    from perfkit.plan.timing.device_efficiencies import make_measured_devices
+    from perfkit.plan.timing.efficiency_store import get_device_path
+
+    programs = sorted({program.name for measured in make_measured_devices(known) for program in measured.programs})
+    return {"device": device, "programs": programs, "file": str(get_device_path(device))}
 
 
 def _build_row(measured: "MeasuredDevice") -> tuple[str, ...]:

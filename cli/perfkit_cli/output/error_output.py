@@ -52,8 +52,12 @@ def is_json_wanted(command: click.Command | None, arguments: Sequence[str]) -> b
 def print_error_json(error: click.ClickException) -> None:
     """`{"error": {"id": ..., "message": ...}}` on stdout."""
     id = error.id if isinstance(error, ErrorMessage) else OPTION_ERROR
-    content = {"id": id, "message": error.message}
-    click.echo(json.dumps({"error": content}, indent=2))
+    click.echo(format_error_json(id, error.message))
+
+
+def format_error_json(id: str, message: str) -> str:
+    """An error as an object."""
+    return json.dumps({"error": {"id": id, "message": message}}, indent=2)
 
 
 def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:

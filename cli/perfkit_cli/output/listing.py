@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from perfkit.core.spec import Struct
+from perfkit_cli.output.json_output import print_json
 
 
 class ListedItem(Struct):
@@ -39,10 +40,10 @@ class ParameterInfo(NamedTuple):
     meaning: str
 
 
-def show_listing(items: Sequence[ListedItem], *, as_json: bool) -> None:
-    """Print the listing: aligned columns for people, or JSON."""
+def show_listing(items: Sequence[ListedItem], kind: str, *, as_json: bool) -> None:
+    """Print the listing: aligned columns for people, or JSON with the items under `kind`."""
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(items), indent=2))
+        print_json({kind: items})
         return
     for line in align_columns([_build_row(item) for item in items]):
         click.echo(line)

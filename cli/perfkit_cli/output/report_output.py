@@ -9,6 +9,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.core.record import RunStatus
 from perfkit.core.sanitize import escape_control_chars
 from perfkit_cli.output.console import make_console
+from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
     from perfkit_reports.document.document import Document
@@ -27,6 +28,25 @@ def write_and_show(
     if not quiet:
         show_document(document, verbose=verbose)
     show_paths(paths)
+
+
+def write_and_print(
+    document: "Document",
+    folder: Path,
+    *,
+    as_json: bool,
+    static: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Write the report to `folder`, and print the subject's JSON, or what `write_and_show` does."""
+    if not as_json:
+        write_and_show(document, folder, static=static, quiet=quiet, verbose=verbose)
+        return
+    from perfkit_reports.render.report_files import write_report
+
+    write_report(document, folder, static=static)
+    print_json(document.result)
 
 
 def show_document(document: "Document", *, verbose: bool = False) -> None:

@@ -15,6 +15,7 @@ from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.spec import Schedule
 from perfkit.integrations.logger_table import LOGGERS
+from perfkit_cli.options.json_option import JSON_FLAG
 
 _DEFAULTS = Schedule()
 _COUNT = click.IntRange(min=0)
@@ -72,6 +73,7 @@ class RunOptions:
     counters: str
     plan: Path | None
     report: bool
+    as_json: bool
     quiet: bool
 
 
@@ -151,6 +153,7 @@ def check_run_options(
     counters: str | None,
     plan: Path | None,
     no_report: bool,
+    as_json: bool,
     quiet: bool,
 ) -> RunOptions:
     """Check the options without importing anything that the script may configure first."""
@@ -166,6 +169,8 @@ def check_run_options(
         tracker = logger.partition(":")[0]
         if tracker not in LOGGERS.list_names():
             raise make_unknown_name_error("logger", tracker, LOGGERS.list_names())
+    if as_json and no_report:
+        raise UsageError("--json prints the report, and --no-report writes none; use only one", id="usage.conflict")
     if step_function and step_every is not None:
         raise UsageError("--step-function and --step-every both define a step; use only one", id="usage.conflict")
     if step_function and not all(part.isidentifier() for part in step_function.replace(":", ".", 1).split(".")):
@@ -194,6 +199,7 @@ def check_run_options(
         counters=counters or "",
         plan=None if plan is None else find_plan(plan).parent,
         report=not no_report,
+        as_json=as_json,
         quiet=quiet,
     )
 
@@ -343,6 +349,11 @@ def _build_parameters() -> list[click.Parameter]:
         ),
         click.Option(
             ["--no-report"], is_flag=True, help="Write measurements only; perfkit report writes the report later."
+        ),
+        click.Option(
+            [JSON_FLAG, "as_json"],
+            is_flag=True,
+            help="Print the whole report as JSON at the end; what the script prints goes to standard error.",
         ),
         click.Option(["-q", "--quiet"], is_flag=True, help="Print only the report's path, at the end."),
         click.Argument(["program"], nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGUMENTS]..."),

@@ -78,6 +78,8 @@ def main(first: list[str]) -> None:
     if options.nproc is not None and _AGENT not in os.environ:
         _replace_with_torchrun(options.nproc)
     watching = ProgramWatcher(options, program)
+    if options.as_json:
+        watching.divert_output()
     steps = watching.steps
     if steps is not None and options.module and steps.module == options.program:
         steps.module = ""  # it runs as the script
@@ -110,7 +112,7 @@ def _run_program(program: programs.UserProgram, arguments: tuple[str, ...], watc
     try:
         code, known = program.load(arguments, _make_compiler(steps))
     except UsageError as error:  # a missing module
-        watching.cancel()
+        watching.cancel(error)
         _exit_with_error(error)
     watching.announce_folder()
     program.execute(code, known if steps is None else {**known, DECORATOR: steps.wrap})

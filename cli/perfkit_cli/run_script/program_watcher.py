@@ -14,6 +14,7 @@ from perfkit.core.files import read_json
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary
 from perfkit_cli.run_script.import_hooks import call_after_import
+from perfkit_cli.run_script.json_stdout import divert_stdout, write_error_json, write_report_json
 from perfkit_cli.run_script.options import RunOptions
 from perfkit_cli.run_script.program import UserProgram
 from perfkit_cli.run_script.run_profile import make_run_profile
@@ -24,7 +25,7 @@ from perfkit_cli.run_script.terminated_rank import report_on_termination
 
 if TYPE_CHECKING:
     from perfkit.attach.profile import Profile
-from perfkit.core.errors import RunFormatError
+from perfkit.core.errors import PerfkitError, RunFormatError
 from perfkit.core.record import RankRecord
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, TRACE_FILE
 
@@ -69,6 +70,7 @@ class ProgramWatcher:
         self._ended = False
         self._spawned = False
         self._process = os.getpid()
+        self._stdout: int | None = None
         self._guard = Guard(lambda: None)
 
     def start_watching(self) -> None:
@@ -81,14 +83,20 @@ class ProgramWatcher:
         )
         call_after_import("torch", lambda _: self._guard(self._start_profile))
 
+    def divert_output(self) -> None:
+        """Keep standard output for the report's JSON."""
+        self._stdout = divert_stdout()
+
     def announce_folder(self) -> None:
         """Announce that the program is watched, and the folder of the results."""
         if not self._options.quiet:
             self._print_line(f"watching {self._options.program}, recording to {_format_path(self.folder)}")
 
-    def cancel(self) -> None:
+    def cancel(self, error: PerfkitError) -> None:
         """There is no program."""
         self._ended = True
+        if self._stdout is not None and read_rank() == 0:
+            write_error_json(self._stdout, error.id, str(error))
 
     def end(self, error: BaseException | None) -> None:
         """Write the results of a program that ended with `error`. Later calls, or one in a forked child, do nothing."""
@@ -101,6 +109,8 @@ class ProgramWatcher:
             self._guard(self._finish_report, error)
         except KeyboardInterrupt:
             self._print_line(f"interrupted: results so far are in {_format_path(self.folder)}")
+        if self._stdout is not None and read_rank() == 0:
+            write_report_json(self._stdout, None if self._profile is None else self._profile.folder)
 
     def _start_profile(self) -> None:
         profile = make_run_profile(self._options, self.folder, self._name, logs=read_rank() == 0)

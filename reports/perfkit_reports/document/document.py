@@ -17,10 +17,10 @@ class Document:
     """The content of a report: `sections` in reading order, `data` with all raw rows.
 
     `kind` is the kind of subject (`trace`), `eyebrow` the small line above the headline, `lead` the sentences below
-    it, `verdict` the result in a word, `badges` small figures beside the eyebrow, `first` the blocks between lead and
-    tiles (a bar of time, fixes), `warnings` the caveats. `raw` are structs written as JSON files; a page embeds
-    the one named `saves`. `suites` are verdicts of a check. `chosen` returns the facts of everything selectable; only
-    pages call it.
+    it, `verdict` the result in a word, `badges` small figures beside the eyebrow, `first` the blocks between lead
+    and tiles (a bar of time, fixes), `warnings` the caveats. `raw` are structs written as JSON files, the result
+    itself first; a page embeds the one named `saves`. `suites` are verdicts of a check. `chosen` returns the facts
+    of everything selectable; only pages call it.
     """
 
     kind: str
@@ -42,6 +42,11 @@ class Document:
     saves: str = ""
     suites: tuple[VerdictSuite, ...] = ()
     chosen: Callable[[], Sequence[SelectedItem]] = tuple
+
+    @property
+    def result(self) -> Struct:
+        """The result that the report shows."""
+        return next(iter(self.raw.values()))
 
     @property
     def blocks(self) -> tuple[Block, ...]:

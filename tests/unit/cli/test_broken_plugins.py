@@ -38,7 +38,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_techniques_are_listed_as_broken_with_the_reason(perfkit_in_process) -> None:
     ended = perfkit_in_process("techniques", "--json")
     assert ended.returncode == 0, ended.stderr
-    items = {item["name"]: item for item in json.loads(ended.stdout)}
+    items = {item["name"]: item for item in json.loads(ended.stdout)["techniques"]}
     for name, reason in REASONS.items():
         assert reason in items[name]["broken"]
         assert f"the technique {name!r} of another package (" in items[name]["broken"]
@@ -52,7 +52,7 @@ def test_techniques_are_listed_as_broken_with_the_reason(perfkit_in_process) -> 
 def test_workloads_are_listed_as_broken_with_the_reason(perfkit_in_process) -> None:
     ended = perfkit_in_process("workloads", "--json")
     assert ended.returncode == 0, ended.stderr
-    items = {item["name"]: item for item in json.loads(ended.stdout)}
+    items = {item["name"]: item for item in json.loads(ended.stdout)["workloads"]}
     assert "'no_such_module'" in items["absent"]["broken"]
     assert "perfkit.workloads.parameters.Parameters" in items["wrong"]["broken"]
     assert {name for name, item in items.items() if item["broken"]} == {"absent", "wrong"}

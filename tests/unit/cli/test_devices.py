@@ -38,6 +38,6 @@ def test_units_bear_the_names_of_the_vendors_that_are_listed() -> None:
 
 
 def test_json_has_every_figure_with_its_source() -> None:
-    (device,) = json.loads(_invoke("NVIDIA GB200", "--json").output)
+    (device,) = json.loads(_invoke("NVIDIA GB200", "--json").output)["devices"]
     assert device["id"] == "gb200"
     assert all(ceiling["source"] and ceiling["value"] > 0 for ceiling in device["ceilings"])
