@@ -30,6 +30,8 @@ COMMANDS = {
     "tune": "perfkit_cli.tune",
     "techniques": "perfkit_cli.techniques",
     "findings": "perfkit_cli.findings",
+    "explain": "perfkit_cli.explain",
+    "schema": "perfkit_cli.schema",
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",
 }
@@ -50,6 +52,7 @@ Examples:
   perfkit advise runs/NAME                  what should I switch on?
   perfkit tune -w train.py:build            find the best combination, and prove it
   perfkit calibrate                         what are this machine's ceilings?
+  perfkit explain fusion.elementwise        what does this id mean?
 """
 
 

@@ -7,6 +7,7 @@ import click
 
 from perfkit.core.errors import UsageError
 from perfkit_cli.options.json_option import add_json_option
+from perfkit_cli.output.json_output import print_json
 
 EXAMPLES = """\b
 Columns: name, availability on this machine, effect (parameters), reason if unavailable.
@@ -38,7 +39,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
 
     from perfkit.devices.machine.device_choice import find_device
     from perfkit.techniques.base.table import TECHNIQUES
-    from perfkit_cli.output.listing import show_listing
+    from perfkit_cli.output.listing import TechniqueList
     from perfkit_cli.pages.technique_listing import describe_availability, format_listing, list_technique
     from perfkit_cli.pages.technique_page import build_page
 
@@ -49,7 +50,7 @@ def command(name: str | None, as_json: bool, docs: Path | None) -> None:
         write_pages(docs)
     elif as_json:
         names = [name] if name else TECHNIQUES.list_names()
-        show_listing([list_technique(technique, device) for technique in names], "techniques", as_json=True)
+        print_json(TechniqueList(techniques=tuple(list_technique(technique, device) for technique in names)))
     elif name is None:
         width = min(get_terminal_size((80, 24)).columns, _MOST_COLUMNS)
         rows = [list_technique(technique, device) for technique in TECHNIQUES.list_names()]

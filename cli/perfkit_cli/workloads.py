@@ -3,6 +3,7 @@
 import click
 
 from perfkit_cli.options.json_option import add_json_option
+from perfkit_cli.output.json_output import print_json
 
 EXAMPLES = """\b
 Columns: name, availability on this machine, description, parameters with defaults.
@@ -18,7 +19,7 @@ Exit codes: 0 done, 2 invalid request.
 def command(as_json: bool) -> None:
     """List the workloads, their parameters, and which are available on this machine."""
     from perfkit.workloads.workload_table import describe_workloads
-    from perfkit_cli.output.listing import ListedItem, show_listing
+    from perfkit_cli.output.listing import ListedItem, WorkloadList, show_listing
 
     items = [
         ListedItem(
@@ -30,4 +31,7 @@ def command(as_json: bool) -> None:
         )
         for item in describe_workloads()
     ]
-    show_listing(items, "workloads", as_json=as_json)
+    if as_json:
+        print_json(WorkloadList(workloads=tuple(items)))
+    else:
+        show_listing(items)

@@ -59,9 +59,9 @@ def reported(perfkit: Any, folder: str, *arguments: str | Path) -> None:
         assert part in page
 
 
-def listed(name: str) -> Callable[..., None]:
+def listed(*arguments: str) -> Callable[..., None]:
     def one(perfkit: Any, suite: Path) -> None:
-        ended = perfkit(name)
+        ended = perfkit(*arguments)
         assert ended.returncode == 0, ended.stderr
         assert len(ended.stdout.splitlines()) > 3
 
@@ -209,7 +209,8 @@ ONCE: dict[str, Callable[..., None]] = {
     "plan": plan,
     "advise": advise,
     "tune": tune,
-    **{name: listed(name) for name in ("techniques", "findings", "workloads", "devices")},
+    "explain": listed("explain", "sync.item"),
+    **{name: listed(name) for name in ("techniques", "findings", "schema", "workloads", "devices")},
 }
 
 

@@ -1,11 +1,12 @@
 """Errors of a command as text on stderr, each with its id, and as JSON on stdout where `--json` is given."""
 
-import json
 from collections.abc import Sequence
 
 import click
+import msgspec
 
 from perfkit.core.errors import PerfkitError, RunFormatError, TerminatedError, UsageError
+from perfkit.core.spec import Struct
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -14,6 +15,19 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 EXIT_TERMINATED = 143  # 128 + SIGTERM
 OPTION_ERROR = "usage.option"
 SYSTEM_ERROR = "system.failed"
+
+
+class ErrorContent(Struct):
+    """An error: its stable id, and what was given, what was expected and what to do."""
+
+    id: str
+    message: str
+
+
+class ErrorOutput(Struct):
+    """The output of a command that fails, with `--json`."""
+
+    error: ErrorContent
 
 
 class ErrorMessage(click.ClickException):
@@ -57,7 +71,8 @@ def print_error_json(error: click.ClickException) -> None:
 
 def format_error_json(id: str, message: str) -> str:
     """An error as an object."""
-    return json.dumps({"error": {"id": id, "message": message}}, indent=2)
+    output = ErrorOutput(error=ErrorContent(id=id, message=message))
+    return msgspec.json.format(msgspec.json.encode(output), indent=1).decode()
 
 
 def describe_interrupt(error: KeyboardInterrupt) -> tuple[str, int]:

@@ -7,7 +7,6 @@ import click
 import msgspec
 
 from perfkit.core.spec import Struct
-from perfkit_cli.output.json_output import print_json
 
 
 class ListedItem(Struct):
@@ -31,6 +30,18 @@ class ListedItem(Struct):
     broken: str | None = None
 
 
+class TechniqueList(Struct):
+    """The output of `perfkit techniques --json`."""
+
+    techniques: tuple[ListedItem, ...]
+
+
+class WorkloadList(Struct):
+    """The output of `perfkit workloads --json`."""
+
+    workloads: tuple[ListedItem, ...]
+
+
 class ParameterInfo(NamedTuple):
     """A parameter in words; empty fields have no text."""
 
@@ -40,11 +51,8 @@ class ParameterInfo(NamedTuple):
     meaning: str
 
 
-def show_listing(items: Sequence[ListedItem], kind: str, *, as_json: bool) -> None:
-    """Print the listing: aligned columns for people, or JSON with the items under `kind`."""
-    if as_json:
-        print_json({kind: items})
-        return
+def show_listing(items: Sequence[ListedItem]) -> None:
+    """Print the listing in aligned columns."""
     for line in align_columns([_build_row(item) for item in items]):
         click.echo(line)
 

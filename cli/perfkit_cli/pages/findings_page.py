@@ -11,7 +11,7 @@ _WIDTH = 120
 INTRO = (
     "Rules (`perfkit/analysis/{trace,suite,memory}/findings/`) are applied to traces, suites, loops and memory "
     "accounts. A finding has a stable id, evidence in figures, an action that names the API, and its saving. "
-    "`perfkit findings ID` prints one, with how its gain is computed. JSON holds the `id` and `figures`; a "
+    "`perfkit explain ID` explains one, with how its gain is computed. JSON holds the `id` and `figures`; a "
     "report links to it as `report.html#finding-fusion-elementwise`.",
     "**Gains of time are simulated**: the trace is [replayed](replay.md) with the finding's change "
     "(`simulated_s`). The summed gain (`gain_s`), the work's own saving, is the upper bound; without a "
@@ -45,15 +45,3 @@ def _format(subject: Subject) -> Iterator[str]:
 
 def _format_item(kind: FindingKind) -> str:
     return f"- `{kind.id}` ({kind.severity}): {kind.trigger} → {kind.advice}"
-
-
-def format_kind(kind: FindingKind) -> str:
-    """One kind, for a terminal."""
-    return "\n".join(
-        (
-            f"{kind.id} ({kind.severity})",
-            f"  trigger  {kind.trigger}",
-            f"  advice   {kind.advice}",
-            f"  gain     {kind.gain}",
-        )
-    )

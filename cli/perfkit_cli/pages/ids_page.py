@@ -1,13 +1,10 @@
 """Renders the page of all stable ids, `docs/ids.md`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from perfkit.analysis.model.estimate import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
-from perfkit.check.judge.result import VERDICT_MEANINGS
 from perfkit.core.error_kinds import ERRORS, SKIP_REASONS, UNKNOWN_NAMES
 from perfkit.core.note_kinds import NOTES_BY_SUBJECT
-from perfkit.tune.model.tune_result import TRIAL_OUTCOMES, TUNE_CONCLUSIONS
+from perfkit_cli.pages.explanations import VERDICTS
 
 _INTRO = """\
 # Ids
@@ -16,7 +13,7 @@ _INTRO = """\
 
 Sentences change between versions; ids do not. They are in the JSON and in reports: a finding's id is its anchor
 (`#finding-fusion-elementwise`), a note's the attribute `data-note`, a verdict's `data-id`. `figures` next to an id
-are the sentence's numbers by name. `perfkit findings ID` explains a finding; see [all findings](findings.md).
+are the sentence's numbers by name. `perfkit explain ID` explains any of them; see [all findings](findings.md).
 
 """
 _ERRORS_INTRO = """\
@@ -35,15 +32,6 @@ _NOTES_INTRO = """\
 `notes[].id` and `warnings[].id`: what to know before relying on figures.
 
 """
-_VERDICTS: Mapping[str, tuple[str, Mapping[Any, str]]] = {
-    "Check": ("`verdict` in `check.json`.", VERDICT_MEANINGS),
-    "Step time": ("`difference.verdict` of a variant.", SPEED_VERDICTS),
-    "Losses": ("`parity.verdict` of a variant.", PARITY_VERDICTS),
-    "Claim": ("`claims[].outcome` of a variant.", CLAIM_OUTCOMES),
-    "Trial": ("`trials[].outcome` in `tune.json`.", TRIAL_OUTCOMES),
-    "Search": ("`conclusion` in `tune.json`.", TUNE_CONCLUSIONS),
-    "Memory of a plan": ("`fit` of a variant in `plan.json`.", FITS),
-}
 
 
 def format_ids_page() -> str:
@@ -60,7 +48,7 @@ def _format_sections() -> Iterator[str]:
     yield _NOTES_INTRO + "\n".join(notes)
     yield ""
     yield from ("## Verdicts", "")
-    for title, (field, words) in _VERDICTS.items():
+    for title, (field, words) in VERDICTS.items():
         yield from (f"### {title}", "", field, "", *_format_list(words))
 
 

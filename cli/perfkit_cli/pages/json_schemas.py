@@ -1,44 +1,66 @@
-"""JSON Schemas of the files that perfkit writes, from the structs that they are written from: docs/schemas."""
+"""JSON Schemas of the files and outputs that perfkit writes, from their structs: docs/schemas, `perfkit schema`."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
-from perfkit.analysis.model.comparison import Comparison
-from perfkit.analysis.model.memory_analysis import MemoryAnalysis
-from perfkit.analysis.model.plan import Plan
-from perfkit.analysis.model.stacks import ProcessAnalysis
-from perfkit.analysis.model.suite import Analysis
-from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.check.judge.result import Check
-from perfkit.core.record import RankRecord, RunResult
-from perfkit.core.spec import RunSpec
-from perfkit.store.summary import ReportSummary
-from perfkit.tune.model.tune_result import TuneResult
+from perfkit.core.spec import Struct
 
-ROOTS: Mapping[str, type[Struct]] = MappingProxyType(
+
+class SchemaRoot(NamedTuple):
+    """A struct by `module:name`, imported on demand, and what its JSON is.
+
+    `version` is that of a struct without a field `schema_version`.
+    """
+
+    struct: str
+    content: str
+    version: int = 1
+
+    def load(self) -> type[Struct]:
+        """The struct."""
+        struct: type[Struct] = resolve_name(self.struct)
+        return struct
+
+
+FILES: Mapping[str, SchemaRoot] = MappingProxyType(
     {
-        "report.json": Analysis,
-        "analysis.json": TraceAnalysis,
-        "memory.json": MemoryAnalysis,
-        "check.json": Check,
-        "comparison.json": Comparison,
-        "plan.json": Plan,
-        "process.json": ProcessAnalysis,
-        "tune.json": TuneResult,
-        "summary.json": ReportSummary,
-        "spec.json": RunSpec,
-        "run.json": RunResult,
-        "record.json": RankRecord,
+        "report": SchemaRoot("perfkit.analysis.model.suite:Analysis", "report.json: suite or attached loop"),
+        "analysis": SchemaRoot("perfkit.analysis.model.trace_analysis:TraceAnalysis", "analysis.json: traces"),
+        "memory": SchemaRoot("perfkit.analysis.model.memory_analysis:MemoryAnalysis", "memory.json: memory recording"),
+        "check": SchemaRoot("perfkit.check.judge.result:Check", "check.json: check of a change"),
+        "comparison": SchemaRoot("perfkit.analysis.model.comparison:Comparison", "comparison.json: compared runs"),
+        "plan": SchemaRoot("perfkit.analysis.model.plan:Plan", "plan.json: plan"),
+        "process": SchemaRoot("perfkit.analysis.model.stacks:ProcessAnalysis", "process.json: running process"),
+        "tune": SchemaRoot("perfkit.tune.model.tune_result:TuneResult", "tune.json: search for the best variant"),
+        "summary": SchemaRoot(
+            "perfkit.store.summary:ReportSummary", "summary.json: status and key figures of any report"
+        ),
+        "spec": SchemaRoot("perfkit.core.spec:RunSpec", "spec.json: request of a run"),
+        "run": SchemaRoot("perfkit.core.record:RunResult", "run.json: how a run ended"),
+        "record": SchemaRoot("perfkit.core.record:RankRecord", "record.json: measurements of one rank"),
     }
 )
+OUTPUTS: Mapping[str, SchemaRoot] = MappingProxyType(
+    {
+        "advice": SchemaRoot("perfkit.plan.advise.advice:Advice", "perfkit advise --json"),
+        "calibration": SchemaRoot("perfkit_cli.calibrate:Calibration", "perfkit calibrate --json"),
+        "devices": SchemaRoot("perfkit_cli.devices:DeviceList", "perfkit devices --json"),
+        "error": SchemaRoot("perfkit_cli.output.error_output:ErrorOutput", "any command that fails, with --json"),
+        "explanation": SchemaRoot("perfkit_cli.pages.explanations:Explanation", "perfkit explain --json"),
+        "findings": SchemaRoot("perfkit_cli.findings:FindingList", "perfkit findings --json"),
+        "techniques": SchemaRoot("perfkit_cli.output.listing:TechniqueList", "perfkit techniques --json"),
+        "workloads": SchemaRoot("perfkit_cli.output.listing:WorkloadList", "perfkit workloads --json"),
+    }
+)
+ROOTS: Mapping[str, SchemaRoot] = MappingProxyType({**FILES, **OUTPUTS})
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ATTRIBUTES = "Attributes:\n"
 _ATTRIBUTE = re.compile(r"^ {4}(\w+(?:, \w+)*): +(.*(?:\n {8}.*)*)", re.MULTILINE)
@@ -48,10 +70,9 @@ _LATER_SUBJECT = re.compile(r"(?:, |; |: | and )(`\w+`)")
 
 
 def format_schemas() -> dict[str, str]:
-    """The schema of each file, as JSON, by schema file name."""
+    """All schemas, as JSON, by schema file name."""
     return {
-        f"{Path(file).stem}.schema.json": json.dumps(build_schema(root), indent=1, ensure_ascii=False) + "\n"
-        for file, root in ROOTS.items()
+        f"{name}.schema.json": json.dumps(build_schema(name), indent=1, ensure_ascii=False) + "\n" for name in ROOTS
     }
 
 
@@ -62,11 +83,19 @@ def write_schemas(folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def build_schema(root: type[Struct]) -> dict[str, Any]:
-    """A file's schema; its definitions are described by the docstrings of the structs."""
-    schema = msgspec.json.schema(root)
-    definitions = {name: _describe(definition) for name, definition in schema["$defs"].items()}
-    return {"$schema": _DIALECT, **schema, "$defs": definitions}
+def build_schema(name: str) -> dict[str, Any]:
+    """The schema of a name of `ROOTS`; its definitions are described by the docstrings of the structs."""
+    root = ROOTS[name]
+    schema = msgspec.json.schema(root.load())
+    definitions = {title: _describe(definition) for title, definition in schema["$defs"].items()}
+    return {"$schema": _DIALECT, "$id": f"urn:perfkit:{name}:{_get_version(root)}", **schema, "$defs": definitions}
+
+
+def _get_version(root: SchemaRoot) -> int:
+    fields = {field.name: field.default for field in msgspec.structs.fields(root.load())}
+    version = fields.get("schema_version", root.version)
+    assert isinstance(version, int)
+    return version
 
 
 def _describe(definition: dict[str, Any]) -> dict[str, Any]:

@@ -79,8 +79,7 @@ perfkit plan --search --out here
 perfkit join missing
 perfkit techniques ampp
 perfkit techniques amp --docs page.md
-perfkit findings sync.itm
-perfkit findings sync.item --docs page.md
+perfkit explain sync.itm
 perfkit workloads gtp
 perfkit calibrate --device cdua
 """

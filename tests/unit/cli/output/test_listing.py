@@ -1,4 +1,3 @@
-import json
 from typing import Annotated, Literal
 
 import msgspec
@@ -50,18 +49,10 @@ ITEMS = (
 
 
 def test_each_thing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    show_listing(ITEMS, "techniques", as_json=False)
+    show_listing(ITEMS)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "amp available lower precision",
         "zero needs 2 ranks sharding (of=text; n=integer [2])",
         "pin unavailable pinning; unavailable: needs a GPU",
     ]
-
-
-def test_json_has_the_same_things(capsys: pytest.CaptureFixture[str]) -> None:
-    show_listing(ITEMS, "techniques", as_json=True)
-    found = json.loads(capsys.readouterr().out)["techniques"]
-    assert [item["name"] for item in found] == ["amp", "zero", "pin"]
-    assert found[2]["unavailable"] == "needs a GPU"
-    assert found[1]["parameters"] == {"of": "text", "n": "integer [2]"}

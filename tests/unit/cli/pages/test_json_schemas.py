@@ -14,13 +14,17 @@ import pytest
 
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.suite import Variant
+from perfkit.analysis.model.trace_analysis import TRACE_ANALYSIS_VERSION
 from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.record import RunResult, RunStatus, Unknown
 from perfkit.store.price import Price
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
-from perfkit_cli.pages.json_schemas import ROOTS, build_schema, format_schemas
+from perfkit_cli.calibrate import Calibration, DiskRates
+from perfkit_cli.output.error_output import ErrorContent, ErrorOutput
+from perfkit_cli.pages.explanations import explain_id, list_ids
+from perfkit_cli.pages.json_schemas import FILES, ROOTS, build_schema, format_schemas
 from tests.fixtures import (
     sample_analysis,
     sample_checks,
@@ -40,6 +44,8 @@ EXAMPLE = ROOT / "examples" / "h100_qwen1.5_forward.json.gz"
 PAGE = (DOCS / "json.md").read_text(encoding="utf-8")
 PATHS = re.findall(r"^\| `(\w+\.json)` \| `([\w.\[\]]+)` \|", PAGE, re.MULTILINE)
 
+_DISK = DiskRates(mount="/", write_start_s=1e-4, write_bytes_per_s=1e9, read_start_s=1e-4, read_bytes_per_s=2e9)
+
 Sample = Callable[[Path], msgspec.Struct]
 
 
@@ -54,39 +60,42 @@ def _summarize(_: Path) -> msgspec.Struct:
 
 
 SAMPLES: dict[str, tuple[Sample, ...]] = {
-    "report.json": (
+    "report": (
         lambda _: sample_analysis.realistic(),
         lambda _: sample_analysis.every_status(),
         lambda _: sample_analysis.nothing_measured(),
         lambda _: msgspec.structs.replace(sample_analysis.predicted(), price=Price(per_hour=3.6, currency="$")),
         lambda _: sample_loops.with_capture(),
     ),
-    "analysis.json": (
+    "analysis": (
         lambda _: sample_trace_analysis.realistic(),
         lambda _: sample_trace_analysis.unknown_device(),
         lambda _: sample_trace_analysis.nothing(),
         lambda _: analyze_traces([EXAMPLE], jobs=1),
     ),
-    "memory.json": (
+    "memory": (
         lambda _: sample_memory_analysis.realistic(),
         lambda _: sample_memory_analysis.out_of_memory(),
         lambda _: sample_memory_analysis.bare(),
     ),
-    "check.json": (*(lambda _, make=make: make() for make in sample_checks.ALL.values()),),
-    "comparison.json": (_compare,),
-    "plan.json": (lambda _: sample_plans.realistic(), lambda _: sample_plans.ranks(), lambda _: sample_plans.nothing()),
-    "tune.json": tuple(
+    "check": (*(lambda _, make=make: make() for make in sample_checks.ALL.values()),),
+    "comparison": (_compare,),
+    "plan": (lambda _: sample_plans.realistic(), lambda _: sample_plans.ranks(), lambda _: sample_plans.nothing()),
+    "process": (lambda _: analyze_process(spied_process.facts(), spied_process.threads()),),
+    "tune": tuple(
         lambda _, make=make: make()
         for make in (sample_tune.proven, sample_tune.not_proven, sample_tune.no_gain, sample_tune.interrupted)
     ),
-    "process.json": (lambda _: analyze_process(spied_process.facts(), spied_process.threads()),),
-    "summary.json": (_summarize,),
-    "spec.json": (lambda _: spec("amp+ckpt", world_size=2),),
-    "run.json": (
+    "summary": (_summarize,),
+    "spec": (lambda _: spec("amp+ckpt", world_size=2),),
+    "run": (
         lambda _: RunResult(status=RunStatus.OK),
         lambda _: RunResult(status=RunStatus.CRASHED, reason="killed", exit_codes=(None, -9)),
     ),
-    "record.json": (lambda _: record(0.1, losses=(3.0, float("nan"))),),
+    "calibration": (lambda _: Calibration(disk=_DISK),),
+    "error": (lambda _: ErrorOutput(error=ErrorContent(id="usage.wrong", message="no such thing")),),
+    "explanation": (*(lambda _, id=id: explain_id(id) for id in list_ids()),),
+    "record": (lambda _: record(0.1, losses=(3.0, float("nan"))),),
 }
 
 
@@ -102,7 +111,7 @@ def _shorten(content: Any) -> Any:
 
 
 def _validate(file: str, content: Any) -> None:
-    jsonschema.Draft202012Validator(build_schema(ROOTS[file])).validate(content)
+    jsonschema.Draft202012Validator(build_schema(file)).validate(content)
 
 
 def test_the_schemas_in_the_docs_are_those_of_the_structs() -> None:
@@ -110,9 +119,9 @@ def test_the_schemas_in_the_docs_are_those_of_the_structs() -> None:
     assert stored == format_schemas(), "write them anew: make docs-reference"
 
 
-@pytest.mark.parametrize("file", ROOTS)
+@pytest.mark.parametrize("file", SAMPLES)
 def test_files_are_valid(file: str, tmp_path: Path) -> None:
-    schema = build_schema(ROOTS[file])
+    schema = build_schema(file)
     jsonschema.Draft202012Validator.check_schema(schema)
     for make in SAMPLES[file]:
         content = _write(make(tmp_path))
@@ -125,15 +134,13 @@ def test_a_wrong_type_deep_inside_is_refused() -> None:
     content = _write(sample_trace_analysis.realistic())
     content["traces"][0]["kernels"][0]["seconds"] = "long"
     with pytest.raises(jsonschema.ValidationError) as refused:
-        _validate("analysis.json", content)
+        _validate("analysis", content)
     assert list(refused.value.absolute_path) == ["traces", 0, "kernels", 0, "seconds"]
 
 
-@pytest.mark.parametrize(
-    ("file", "struct"), [("report.json", Variant), ("analysis.json", OpRow)], ids=["Variant", "OpRow"]
-)
+@pytest.mark.parametrize(("file", "struct"), [("report", Variant), ("analysis", OpRow)], ids=["Variant", "OpRow"])
 def test_fields_have_the_meaning_that_the_docstring_gives(file: str, struct: type[msgspec.Struct]) -> None:
-    definition = build_schema(ROOTS[file])["$defs"][struct.__name__]
+    definition = build_schema(file)["$defs"][struct.__name__]
     assert list(definition["properties"]) == list(struct.__struct_fields__)
     explained = {
         name: field["description"] for name, field in definition["properties"].items() if "description" in field
@@ -145,15 +152,34 @@ def test_fields_have_the_meaning_that_the_docstring_gives(file: str, struct: typ
 
 
 def test_the_attributes_of_a_docstring_are_no_part_of_its_description() -> None:
-    trace = build_schema(ROOTS["analysis.json"])["$defs"]["RankTrace"]
+    trace = build_schema("analysis")["$defs"]["RankTrace"]
     assert "Attributes:" not in trace["description"]
     assert {"label", "span_s"} <= {name for name, field in trace["properties"].items() if "description" in field}
 
 
 def test_the_page_links_every_schema() -> None:
-    rows = re.findall(r"^\| `(\w+\.json)` \| [^|]+ \| \[\w+\]\(schemas/([\w.]+)\) \|$", PAGE, re.MULTILINE)
-    assert [file for file, _ in rows] == list(ROOTS)
-    assert [schema for _, schema in rows] == list(format_schemas())
+    rows = re.findall(r"^\| `([^|`]+)` \| [^|]+ \| \[(\w+)\]\(schemas/([\w.]+)\) \|$", PAGE, re.MULTILINE)
+    assert [name for _, name, _ in rows] == list(ROOTS)
+    assert [schema for _, _, schema in rows] == list(format_schemas())
+    assert [file for file, name, _ in rows if name in FILES] == [f"{name}.json" for name in FILES]
+
+
+def test_ids_of_schemas_end_in_the_version_of_the_format() -> None:
+    assert build_schema("analysis")["$id"] == f"urn:perfkit:analysis:{TRACE_ANALYSIS_VERSION}"
+    assert len({build_schema(name)["$id"] for name in ROOTS}) == len(ROOTS)
+
+
+@pytest.mark.parametrize("name", ["devices", "findings", "workloads"])
+def test_lists_are_valid(name: str, perfkit_in_process: Any) -> None:
+    _validate(name, json.loads(perfkit_in_process(name, "--json").stdout))
+
+
+def test_the_command_prints_and_lists_schemas(perfkit_in_process: Any) -> None:
+    assert json.loads(perfkit_in_process("schema", "error").stdout) == build_schema("error")
+    listed = json.loads(perfkit_in_process("schema", "--json").stdout)["schemas"]
+    assert [schema["name"] for schema in listed] == list(ROOTS)
+    assert [line.split()[0] for line in perfkit_in_process("schema").stdout.splitlines()] == list(ROOTS)
+    assert perfkit_in_process("schema", "analisys").returncode == 2
 
 
 def _resolve(annotation: Any, names: list[str]) -> Iterator[Any]:
@@ -172,7 +198,11 @@ def _resolve(annotation: Any, names: list[str]) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("file", "path"), PATHS, ids=lambda text: text)
 def test_paths_exist(file: str, path: str) -> None:
-    found = {kind for kind in _resolve(ROOTS[file], path.replace("[]", "").split(".")) if kind is not type(None)}
+    found = {
+        kind
+        for kind in _resolve(ROOTS[file.removesuffix(".json")].load(), path.replace("[]", "").split("."))
+        if kind is not type(None)
+    }
     assert found
     assert not any(isinstance(kind, type) and issubclass(kind, msgspec.Struct) for kind in found)
 
