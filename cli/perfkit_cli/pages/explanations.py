@@ -1,6 +1,7 @@
 """Explains a stable id: a finding, a note, an error, a reason to skip a run, a claim or a verdict."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from perfkit.analysis.findings.rule import NO_GAIN, FindingKind, Subject
 from perfkit.analysis.model.estimate import CLAIM_OUTCOMES, FITS, PARITY_VERDICTS, SPEED_VERDICTS
@@ -13,14 +14,19 @@ from perfkit.core.note_kinds import NOTE_KINDS
 from perfkit.core.spec import Struct
 from perfkit.tune.model.tune_result import TRIAL_OUTCOMES, TUNE_CONCLUSIONS
 
+
+def _get_words(meanings: Mapping[Any, str]) -> dict[str, str]:
+    return {str(word): meaning for word, meaning in meanings.items()}
+
+
 VERDICTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "Check": ("`verdict` in `check.json`.", {str(word): text for word, text in VERDICT_MEANINGS.items()}),
-    "Step time": ("`difference.verdict` of a variant.", {**SPEED_VERDICTS}),
-    "Losses": ("`parity.verdict` of a variant.", {**PARITY_VERDICTS}),
-    "Claim": ("`claims[].outcome` of a variant.", {**CLAIM_OUTCOMES}),
-    "Trial": ("`trials[].outcome` in `tune.json`.", {**TRIAL_OUTCOMES}),
-    "Search": ("`conclusion` in `tune.json`.", {**TUNE_CONCLUSIONS}),
-    "Memory of a plan": ("`fit` of a variant in `plan.json`.", {**FITS}),
+    "Check": ("`verdict` in `check.json`.", _get_words(VERDICT_MEANINGS)),
+    "Step time": ("`difference.verdict` of a variant.", _get_words(SPEED_VERDICTS)),
+    "Losses": ("`parity.verdict` of a variant.", _get_words(PARITY_VERDICTS)),
+    "Claim": ("`claims[].outcome` of a variant.", _get_words(CLAIM_OUTCOMES)),
+    "Trial": ("`trials[].outcome` in `tune.json`.", _get_words(TRIAL_OUTCOMES)),
+    "Search": ("`conclusion` in `tune.json`.", _get_words(TUNE_CONCLUSIONS)),
+    "Memory of a plan": ("`fit` of a variant in `plan.json`.", _get_words(FITS)),
 }
 CLAIM = "claim."
 

@@ -5,6 +5,8 @@ from enum import IntEnum
 from math import inf
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from perfkit.analysis.findings.change import NOTHING, Change
 from perfkit.analysis.model.finding import Finding
 
@@ -81,7 +83,13 @@ def run_rules(rules: Iterable[Rule], subject: object) -> Iterator[tuple[Rule, Ru
                 result = reported if isinstance(reported, RuleResult) else RuleResult(reported)
                 declared = (result.finding.id, result.finding.severity)
                 assert declared in {kind[:2] for kind in rule.kinds}, f"{rule.check.__name__} declares no {declared}"
-                yield rule, result
+                yield rule, _add_technique(result, rule)
+
+
+def _add_technique(result: RuleResult, rule: Rule) -> RuleResult:
+    if not rule.technique or result.finding.techniques:
+        return result
+    return result._replace(finding=replace(result.finding, techniques=(rule.technique,)))
 
 
 def collect_findings(rules: Iterable[Rule], subject: object) -> Iterator[tuple[int, Finding]]:

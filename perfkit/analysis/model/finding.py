@@ -2,12 +2,29 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from perfkit.analysis.model.replay import TouchedTime
 from perfkit.analysis.model.step import AT_MOST
 from perfkit.core.spec import Struct
 
 NO_FIGURES: Mapping[str, float] = MappingProxyType({})
+
+
+FigureBasis = Literal["measured", "simulated", "modeled", "bound"]
+
+
+class GainRange(Struct):
+    """The range of a gain: seconds or bytes, by `unit`; None where a side is not bounded.
+
+    `basis` is `measured` (the 95 % interval of paired runs; memory is exact), `simulated` (from nothing to all time
+    that the simulated change removes) or `bound` (of the work itself).
+    """
+
+    unit: Literal["s", "bytes"]
+    low: float | None
+    high: float | None
+    basis: FigureBasis
 
 
 class Finding(Struct):
@@ -21,6 +38,12 @@ class Finding(Struct):
     `gain_s`. `evidence` is short, and `figures` are its numbers by name with unit (`time_s`, `share`), as measured or
     traced. `details` give the basis of the gain, and other traces with the same finding. `ops` are the names of the ops
     concerned, the longest first. `idle_causes` are the causes of idle time concerned (`perfkit.analysis.model.idle`).
+
+    `variant` is the subject: a variant, a trace or a device; "" for the whole. `gains` are the ranges of `gain_s` and
+    `gain_bytes`. `confidence` is the basis of the gain of time, else of the gain of memory, else of the figures.
+    `techniques` are perfkit's that follow the advice, the first first; of an outcome those that were on. `verify` is a
+    command that measures or simulates the fix, and `undo` one that takes back what the fix changed; "" where there is
+    none: a technique changes nothing outside of the processes that it is measured in.
     """
 
     id: str
@@ -40,6 +63,11 @@ class Finding(Struct):
     touched: TouchedTime | None = None
     not_simulated_reason: str = ""
     figures: dict[str, float] = {}
+    gains: tuple[GainRange, ...] = ()
+    confidence: FigureBasis = "measured"
+    techniques: tuple[str, ...] = ()
+    verify: str = ""
+    undo: str = ""
 
     @property
     def expected_s(self) -> float | None:

@@ -10,7 +10,7 @@ from perfkit.core.spec import Struct
 from perfkit.flight.flight_record import RecordedCollective
 from perfkit.flight.mismatch import MismatchedCollective
 
-FLIGHT_ANALYSIS_VERSION = 4
+FLIGHT_ANALYSIS_VERSION = 5
 
 
 class DumpedRank(Struct):

@@ -75,7 +75,7 @@ class LoopStacks(Struct):
     reason: str = ""
 
 
-PROCESS_VERSION = 6
+PROCESS_VERSION = 7
 
 
 class WatchedThread(Struct):

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from msgspec.structs import force_setattr
+
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.estimate import (
     ClaimOutcome,
@@ -38,7 +40,7 @@ from perfkit.store.price import Price
 from perfkit.store.suite_state import Conclusion
 from perfkit.store.technique_ranking import TechniqueRanking
 
-ANALYSIS_VERSION = 9
+ANALYSIS_VERSION = 10
 
 
 class Parity(Struct):
@@ -67,6 +69,8 @@ class Parity(Struct):
 class ClaimResult(Struct):
     """A claim checked: `outcome` is its verdict, `holds` is None where a fact is missing.
 
+    `fact` is what was counted (docs/facts.md), with its unit in its name. `id` is `claim.TECHNIQUE.FACT`, without what
+    follows the fact's colon: claims of a technique on one kind of fact share it.
     `evidence` states the expected and measured values in words. `holds_in_baseline` is set where all claims of the
     technique also hold in the baseline: it then has no effect, and the claim does not hold. A claim that holds in part
     does not hold.
@@ -79,7 +83,13 @@ class ClaimResult(Struct):
     expected: float | None
     measured: float | None
     evidence: str
+    fact: str
     holds_in_baseline: bool = False
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            force_setattr(self, "id", f"claim.{self.technique}.{self.fact.partition(':')[0]}")
 
 
 class KeptCopies(Struct):
@@ -166,7 +176,8 @@ class Variant(Struct):
     `rank_differences` what differs between their environments. `fleet` shows from their traces which rank waits for
     which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are the loads of each layer's experts,
     over all ranks of its first run. `clocks` is None where no driver reported them. `trace_backend` and its
-    reason are those of the first rank's record.
+    reason are those of the first rank's record. `verify` is a command that measures it again beside its baseline: claims, losses,
+    time and memory; "" for an attached loop and for launchers of a cluster.
     """
 
     name: str
@@ -227,6 +238,7 @@ class Variant(Struct):
     clocks: DeviceClocks | None = None
     trace_backend: str = ""
     trace_backend_reason: str = ""
+    verify: str = ""
 
     @property
     def traced_step(self) -> RankTrace | None:

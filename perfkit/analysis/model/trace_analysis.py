@@ -11,7 +11,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import Note
 from perfkit.core.spec import Struct
 
-TRACE_ANALYSIS_VERSION = 7
+TRACE_ANALYSIS_VERSION = 8
 
 # Of a large job every rank keeps its figures, but only the first few keep every row of their tables: a few
 # thousand rows each would otherwise add up to gigabytes over hundreds of ranks.

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from perfkit.analysis.findings.contract import complete_findings
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.findings.rule import collect_findings
 from perfkit.analysis.memory.findings.account_view import AccountView
@@ -36,4 +37,4 @@ def collect_memory_findings(
     view = AccountView(
         account, variant, techniques, {} if tried is None else tried, own_loop, frozenset(optimizers), trains
     )
-    return sort_findings(collect_findings(RULES, view))
+    return complete_findings(sort_findings(collect_findings(RULES, view)), lambda _: "")

@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.read_passes import read_passes
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.pipeline.untested_techniques import read_untested
+from perfkit.analysis.pipeline.verify_commands import format_variant_command
 from perfkit.analysis.suite.conclusion import find_conclusion
 from perfkit.analysis.suite.cost import add_costs
 from perfkit.analysis.suite.facts import find_derived_names
@@ -64,6 +67,7 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
 
     environment, workload = _find_environment(stored), _find_workload(stored)
     suite_plan = read_suite_plan(stored, environment)
+    specs = {name: of.runs[0].spec for name, of in runs.items() if of.runs}
     baselines = find_baseline_names(runs.values(), suite.baselines)
     variants = []
     for name, subject in subjects.items():
@@ -75,7 +79,8 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
             precision=None if suite.sampling is None else suite.sampling.precision,
         )
         prediction = build_prediction(suite_plan, subject)
-        variants.append(build_variant(subject, verdicts, is_baseline=name in baselines, prediction=prediction))
+        built = build_variant(subject, verdicts, is_baseline=name in baselines, prediction=prediction)
+        variants.append(replace(built, verify=format_variant_command(built, specs.get(name))))
 
     sessions = summarize_sessions(suite, runs, sorted(baselines))
     load = combine_loads(run.run.load for variant in runs.values() for run in variant.timed)
@@ -102,7 +107,9 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         load=load,
         conclusion=find_conclusion(suite, variants),
         untested=read_untested(stored.folder, variants),
-        findings=collect_suite_findings(variants, environment, ceilings, passes, suite.sampling, sessions, scaling),
+        findings=collect_suite_findings(
+            variants, environment, ceilings, passes, suite.sampling, sessions, scaling, specs
+        ),
         provenance=list_provenance(variants, environment, ceilings),
         warnings=(*suite.warnings, *([] if suite_plan.refused is None else [suite_plan.refused])),
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from perfkit.analysis.findings.contract import complete_findings
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.findings.rule import About, collect_findings
 from perfkit.analysis.model.finding import Finding
@@ -11,12 +12,14 @@ from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.pipeline.trace_findings import collect_view_findings
+from perfkit.analysis.pipeline.verify_commands import make_suite_verifier
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.analysis.suite.findings.tables import suite_rules
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.trace.findings.tables import trace_rules
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.core.record import Environment, RunStatus
+from perfkit.core.spec import RunSpec
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import SuiteSampling
 
@@ -32,16 +35,17 @@ def collect_suite_findings(
     sampling: SuiteSampling | None = None,
     sessions: tuple[MeasuredSession, ...] = (),
     scaling: SuiteScaling | None = None,
+    specs: Mapping[str, RunSpec] | None = None,
 ) -> tuple[Finding, ...]:
     """All rules' findings; measured gains of variants come before estimated gains of a traced step.
 
     `passes` are the results of the instrumented passes of variants, by name; `sampling` is how long they were timed,
-    `sessions` when, `scaling` on how many ranks.
+    `sessions` when, `scaling` on how many ranks, `specs` a run of each variant.
     """
     suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions, scaling)
     findings = [*collect_findings(suite_rules.RULES, suite), *_collect_from_traces(suite), *_collect_from_fleets(suite)]
     findings += [(About.MEMORY, finding) for finding in _collect_from_memory(suite)]
-    return sort_findings(findings)
+    return complete_findings(sort_findings(findings), make_suite_verifier(variants, specs or {}))
 
 
 def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:

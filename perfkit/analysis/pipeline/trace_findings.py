@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from perfkit.analysis.findings.contract import complete_findings
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.findings.rule import About, Rule, RuleResult, collect_findings, run_rules
 from perfkit.analysis.model.difference import TraceDifference
@@ -12,6 +13,7 @@ from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
+from perfkit.analysis.pipeline.verify_commands import make_trace_verifier
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
 from perfkit.analysis.trace.findings.trace_view import NOT_OF_ROWS, ForeignView, TraceView
@@ -39,7 +41,7 @@ def collect_trace_findings(
     findings += [(About.MEMORY, finding) for finding in _collect_from_memory(traces)]
     for subject in (fleet, *other_fleets, difference):
         findings += collect_findings(RULES, subject)
-    return sort_findings(findings)
+    return complete_findings(sort_findings(findings), make_trace_verifier(traces))
 
 
 def collect_view_findings(

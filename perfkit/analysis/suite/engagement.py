@@ -106,6 +106,7 @@ def _check_claim(claim: Claim, facts: Sequence[Facts], baseline: Facts | None, n
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
+        fact=claim.fact,
         outcome=result.outcome,
         holds=result.holds,
         expected=result.expected,
@@ -149,6 +150,7 @@ def _check_rank(claim: Claim, facts: Facts, baseline: Facts | None) -> ClaimResu
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
+        fact=claim.fact,
         outcome=IN_PART if claim.whole and holds is False and bounds.low > 0 else _OUTCOMES[holds],
         holds=holds,
         expected=expected,
@@ -207,6 +209,7 @@ def _make_undecided(claim: Claim, reason: str, low: float | None = None) -> Clai
     return ClaimResult(
         technique=claim.technique,
         statement=claim.statement,
+        fact=claim.fact,
         outcome="unknown",
         holds=None,
         expected=None if claim.relative_to else claim.value,

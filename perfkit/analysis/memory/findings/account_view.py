@@ -57,15 +57,23 @@ class AccountView:
 
     def advise(self, remedies: Iterable[Remedy]) -> str:
         """The remedies that still apply, each with its technique and the outcome where it was tried."""
-        remaining = [
+        remaining = self._select_applicable(remedies)
+        if self.own_loop:
+            return self._advice_for_own_loop([remedy for remedy in remaining if remedy.api_on_cpu or not self.on_cpu])
+        return "; ".join(f"{self._get_how(remedy)}{self._format_outcome(remedy.technique)}" for remedy in remaining)
+
+    def list_techniques(self, remedies: Iterable[Remedy]) -> tuple[str, ...]:
+        """The techniques of the remedies that still apply, as a bench takes them."""
+        named = (self._name_technique(remedy.technique) for remedy in self._select_applicable(remedies))
+        return tuple(dict.fromkeys(filter(None, named)))
+
+    def _select_applicable(self, remedies: Iterable[Remedy]) -> list[Remedy]:
+        return [
             remedy
             for remedy in remedies
             if remedy.trains in (None, self.trains is not False)
             if not any(map(self.is_on, (remedy.technique, *remedy.unless)))
         ]
-        if self.own_loop:
-            return self._advice_for_own_loop([remedy for remedy in remaining if remedy.api_on_cpu or not self.on_cpu])
-        return "; ".join(f"{self._get_how(remedy)}{self._format_outcome(remedy.technique)}" for remedy in remaining)
 
     def _advice_for_own_loop(self, remedies: Sequence[Remedy]) -> str:
         changes = "; ".join(map(self._get_how, remedies))
@@ -98,6 +106,7 @@ class AccountView:
         action: str,
         gain_bytes: int | None,
         *,
+        techniques: tuple[str, ...] = (),
         details: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
     ) -> Finding:
@@ -110,6 +119,7 @@ class AccountView:
             evidence=evidence,
             action=_make_sentence(action),
             gain_bytes=gain_bytes,
+            techniques=techniques,
             details=tuple(details),
             figures=dict(figures),
         )

@@ -176,6 +176,7 @@ def _find_large(
         f"{view.format_peak_share(size)}{where}" + (f"; most: {origins}" if origins else ""),
         action,
         won,
+        techniques=view.list_techniques(remedies),
         details=(
             f"upper bound: peak {format_bytes(view.account.peak_bytes - won)} without {subject.lower()}"
             + (", at another point of the step" if won < size else ""),

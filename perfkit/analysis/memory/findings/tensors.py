@@ -72,6 +72,7 @@ def _build_gain(
             f"{view.format_peak_share(size)}: {format_origins(rows)}",
             action,
             size,
+            techniques=view.list_techniques(remedies),
             details=details,
             figures={"bytes": size, "share": view.get_share(size)},
         )

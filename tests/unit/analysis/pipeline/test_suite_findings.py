@@ -47,6 +47,7 @@ def held(holds: bool | None) -> ClaimResult:
         expected=1.0,
         measured=0.0,
         evidence="0 of 1",
+        fact="op_calls:aten::mm",
     )
 
 
