@@ -32,6 +32,7 @@ COMMANDS = {
     "findings": "perfkit_cli.findings",
     "explain": "perfkit_cli.explain",
     "schema": "perfkit_cli.schema",
+    "mcp": "perfkit_cli.mcp",
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",
 }

@@ -16,6 +16,7 @@ import perfkit
 from perfkit.core.errors import PerfkitError, UsageError, make_unknown_name_error
 from perfkit.core.spec import ParamValue
 from perfkit.core.texts.error_text import format_traceback
+from perfkit.workloads.user_code import refuse_user_code
 from perfkit.workloads.user_signature import fit_arguments
 from perfkit.workloads.workload import Workload
 
@@ -85,10 +86,11 @@ def load_user_workload(name: str, params: Mapping[str, ParamValue]) -> Workload:
     """The `Workload` that the function `name` returns when called with `params` as keyword arguments.
 
     Raises:
-        UsageError: no such file, module or function (the file is not executed to find out), an unknown parameter or
-            wrong value, or a result that is not a `Workload`.
+        UsageError: this process must not run it, no such file, module or function (the file is not executed to find
+            out), an unknown parameter or wrong value, or a result that is not a `Workload`.
         UserCodeError: the code raised while it was imported or called.
     """
+    refuse_user_code(name)
     source, function_name = _split_name(name)
     module = _load_file(Path(source), function_name, name) if source.endswith(".py") else _load_module(source, name)
     function = _find_function(module, function_name, source)

@@ -6,7 +6,7 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.core.note import Note
 from perfkit.core.spec import Struct
 
-ADVICE_VERSION = 2
+ADVICE_VERSION = 3
 
 Goal = Literal["time", "memory", "batch", "cost"]
 Allowed = Literal["comparable", "any"]  # losses of what is joined
@@ -55,7 +55,8 @@ class AdviceOption(Struct):
 
     `saving_share` is `saving_s.value` over the step. `saving_bytes` is of the allocator's peak, `peak_bytes` what
     remains. `largest_batch` is an estimate in proportion to what grows with the batch. `fits` is None without a limit,
-    or where the peak is not known. `unknown_reasons` says why a figure is None.
+    or where the peak is not known. `unknown_reasons` says why a figure is None. `verify` is a bench that measures it
+    beside the baseline; "" for a trace, which names no workload.
     """
 
     name: str
@@ -70,6 +71,7 @@ class AdviceOption(Struct):
     risk: LossRisk
     unknown_reasons: tuple[str, ...] = ()
     measured: MeasuredOption | None = None
+    verify: str = ""
 
 
 class ExcludedVariant(Struct):
