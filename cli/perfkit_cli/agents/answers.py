@@ -53,9 +53,10 @@ def _measure(items: list[Any]) -> int:
 
 def _cut_longest_text(value: Any) -> bool:
     """Halve the longest text within a value; False if none is long."""
-    holder, key, text = max(_walk_texts(value), key=lambda item: len(item[2]), default=({}, "", ""))
-    if len(text) < _SHORTEST:
+    long = [item for item in _walk_texts(value) if len(item[2]) >= _SHORTEST]
+    if not long:
         return False
+    holder, key, text = max(long, key=lambda item: len(item[2]))
     holder[key] = f"{text[: len(text) // 2]}…"
     return True
 
