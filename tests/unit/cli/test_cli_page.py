@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from perfkit_cli.main import commands
-from perfkit_cli.reference_pages import format_cli_page
+from perfkit_cli.pages.reference_pages import format_cli_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 

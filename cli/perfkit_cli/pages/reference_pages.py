@@ -1,6 +1,6 @@
 """Writes the generated parts of docs/: commands, facts, JSON schemas, findings and techniques.
 
-`python -m perfkit_cli.reference_pages docs` writes them all.
+`python -m perfkit_cli.pages.reference_pages docs` writes them all.
 """
 
 import re
@@ -152,7 +152,7 @@ def _parse_folder(arguments: Iterable[str]) -> Path:
     match list(arguments):
         case [folder]:
             return Path(folder)
-    sys.exit("usage: python -m perfkit_cli.reference_pages FOLDER")
+    sys.exit("usage: python -m perfkit_cli.pages.reference_pages FOLDER")
 
 
 if __name__ == "__main__":
