@@ -113,7 +113,7 @@ regressions: $(READY)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/perfkit check --exact $(ARGS)
 
 docs-reference: $(READY)
-	$(BIN)/python -m perfkit_cli.pages.reference_pages docs
+	$(BIN)/python -m perfkit_cli.reference docs
 
 # With -j2 side by side.
 check: lint types imports

@@ -7,7 +7,7 @@ import pytest
 from perfkit.core.facts import FACTS
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import build_first_example
-from perfkit_cli.pages.reference_pages import format_facts_page
+from perfkit_cli.reference.facts_page import format_facts_page
 from tests.unit.techniques.tiny import new_state
 
 PAGE = Path(__file__).parents[3] / "docs" / "facts.md"

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from perfkit_cli.main import commands
-from perfkit_cli.pages.reference_pages import format_cli_page
+from perfkit_cli.reference.cli_page import format_cli_page
 
-PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[4] / "docs" / "cli.md"
 
 
 def test_the_page_in_the_docs_is_that_of_the_commands() -> None:

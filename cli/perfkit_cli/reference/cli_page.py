@@ -1,40 +1,27 @@
-"""Writes the generated parts of docs/: commands, facts, JSON schemas, findings and techniques.
-
-`python -m perfkit_cli.pages.reference_pages docs` writes them all.
-"""
+"""Renders the page of all commands, `docs/cli.md`."""
 
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc
 from itertools import groupby, zip_longest
-from pathlib import Path
 from textwrap import dedent
 
 import click
 
-from perfkit.core.facts import DERIVED, RECORDED_BY_SUBJECT
 from perfkit_cli.main import commands
-from perfkit_cli.pages.findings_page import format_page
-from perfkit_cli.pages.ids_page import format_ids_page
-from perfkit_cli.pages.json_schemas import write_schemas
 
-CLI_PAGE = "cli.md"
-FACTS_PAGE = "facts.md"
-IDS_PAGE = "ids.md"
-_WRITTEN = "<!-- Written by `make docs-reference`. -->"
 EXAMPLES = "Examples:"
 EXIT_CODES = re.compile(r"^Exit codes: (?:.+\n?)+", re.MULTILINE)
-_CLI_INTRO = f"""\
+_CLI_INTRO = """\
 # Command reference
 
-{_WRITTEN}
+<!-- Written by `make docs-reference`. -->
 
 `perfkit --debug COMMAND ...` or `PERFKIT_DEBUG=1` shows the traceback of an error. Progress goes to standard error,
 results to standard output. `perfkit COMMAND --help` also shows examples.
 
 The first line of an error ends in its stable id: `Error: unknown command 'benhc' [usage.unknown_command]`. With
-`--json`, standard output is then `{{"error": {{"id": ..., "message": ...}}}}`, with the same exit code.
+`--json`, standard output is then `{"error": {"id": ..., "message": ...}}`, with the same exit code.
 
 | exit code | meaning |
 |---|---|
@@ -45,33 +32,6 @@ The first line of an error ends in its stable id: `Error: unknown command 'benhc
 | 130 | Interrupted (Ctrl-C). Completed measurements and their report are kept. |
 | 143 | Terminated (SIGTERM). The same. |
 """
-_FACTS_INTRO = f"""\
-# Facts
-
-{_WRITTEN}
-
-[Claims](claims.md) are about these facts. `perfkit.FACTS` holds the same table for programs. FLOPs are those of GEMMs,
-convolutions and attention.
-"""
-_DERIVED_TITLE = "From the trace"
-_DERIVED_INTRO = (
-    "The analysis counts these per traced step when a claim names them. `<globs>` is a list of name patterns."
-)
-
-
-def format_facts_page() -> str:
-    """All facts by subject, as Markdown."""
-    return "\n".join([_FACTS_INTRO, *_format_facts()])
-
-
-def _format_facts() -> Iterator[str]:
-    for subject, facts in RECORDED_BY_SUBJECT.items():
-        yield from (f"## {subject}", "", *_format_fact_list(facts), "")
-    yield from (f"## {_DERIVED_TITLE}", "", _DERIVED_INTRO, "", *_format_fact_list(DERIVED), "")
-
-
-def _format_fact_list(facts: Mapping[str, str]) -> Iterator[str]:
-    yield from (f"- `{name}`: {meaning}" for name, meaning in facts.items())
 
 
 def format_cli_page(group: click.Group = commands) -> str:
@@ -134,26 +94,3 @@ def _pair_with_heading(lines: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
         if not is_code:
             heading = line if following.startswith("  ") else ""
         yield is_code, heading, line
-
-
-def write_pages(folder: Path) -> None:
-    """Write all generated pages into a folder."""
-    from perfkit_cli import techniques
-
-    (folder / CLI_PAGE).write_text(format_cli_page())
-    (folder / FACTS_PAGE).write_text(format_facts_page())
-    write_schemas(folder / "schemas")
-    (folder / "findings.md").write_text(format_page())
-    (folder / IDS_PAGE).write_text(format_ids_page())
-    techniques.write_pages(folder / "techniques")
-
-
-def _parse_folder(arguments: Iterable[str]) -> Path:
-    match list(arguments):
-        case [folder]:
-            return Path(folder)
-    sys.exit("usage: python -m perfkit_cli.pages.reference_pages FOLDER")
-
-
-if __name__ == "__main__":
-    write_pages(_parse_folder(sys.argv[1:]))

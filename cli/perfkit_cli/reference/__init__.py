@@ -1,0 +1,1 @@
+"""The generated parts of docs/: `python -m perfkit_cli.reference docs` writes them."""
