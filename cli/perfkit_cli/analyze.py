@@ -134,7 +134,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable trace, 130 interru
     help="Summarize only each N-th trace, from the I-th on, for perfkit merge: a task of a job array. Needs --into.",
 )
 @click.option("--into", metavar="FOLDER", help="Folder or URL for the summaries of --part, the same for all parts.")
-@add_json_option("the whole analysis, without a report,")
+@add_json_option("the whole analysis", "; write no report")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(

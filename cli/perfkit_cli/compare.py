@@ -36,7 +36,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable run, 130 interrupt
 @add_out_option(f"{OUT}/NAMES")
 @click.option("--anyway", is_flag=True, help="Compare even if the devices are of different kinds.")
 @add_static_option
-@add_json_option("the whole comparison, without a report,")
+@add_json_option("the whole comparison", "; write no report")
 @click.option("-v", "--verbose", is_flag=True, help="Print all tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context

@@ -26,7 +26,7 @@ Exit codes: 0 the first machine is done, 1 it could not be reached, 2 invalid re
 @click.option(
     "--node-rank", metavar="K", type=click.IntRange(min=1), required=True, help="Number of this machine, from 1."
 )
-@add_json_option("the runs of this machine, at the end,")
+@add_json_option("the runs of this machine", ", at the end")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 def command(*, endpoint: str, node_rank: int, as_json: bool, quiet: bool) -> None:
     """Run this machine's ranks of a benchmark that the first machine started with --launcher torchrun.

@@ -31,7 +31,7 @@ Exit codes: 0 the client has left, 1 failed, 2 invalid request.
     help="Folder that paths are limited to, symbolic links resolved; commands run in it.",
 )
 @click.option("--skill", is_flag=True, help="Print the instructions for agents.")
-@add_json_option("the tools, without serving,")
+@add_json_option("the tools", "; do not serve")
 def command(root: Path, skill: bool, as_json: bool) -> None:
     """Serve perfkit to an agent over the Model Context Protocol, on standard input and output.
 

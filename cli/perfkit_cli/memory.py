@@ -28,7 +28,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or unreadable file, 130 interrup
 @click.argument("file", metavar="FILE", type=str)
 @add_out_option(f"{OUT}/NAME")
 @add_static_option
-@add_json_option("the whole analysis, without a report,")
+@add_json_option("the whole analysis", "; write no report")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(*, file: str, out: Path | None, static: bool, as_json: bool, verbose: bool, quiet: bool) -> None:

@@ -35,7 +35,7 @@ Exit codes: 0 done, 1 failed, 2 invalid request or a missing part, 130 interrupt
     help="Where the chosen traces are read again: in processes on this machine, or as tasks of a Ray cluster.",
 )
 @click.option("--jobs", metavar="N", type=click.IntRange(min=1), help="Traces analyzed at once.")
-@add_json_option("the whole analysis, without a report,")
+@add_json_option("the whole analysis", "; write no report")
 @click.option("-v", "--verbose", is_flag=True, help="Print all findings and tables.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 def command(

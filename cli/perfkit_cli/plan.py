@@ -137,7 +137,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
 )
 @add_trust_option
 @click.option("--learn", is_flag=True, help="Learn op times per device from suites and traces (PATH).")
-@add_json_option("the plan, without a report,")
+@add_json_option("the plan", "; write no report")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.argument("paths", metavar="[WORKLOAD|PATH...]", nargs=-1)

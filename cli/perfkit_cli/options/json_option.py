@@ -8,6 +8,6 @@ import click
 JSON_FLAG = "--json"
 
 
-def add_json_option(content: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add `--json`, passed as `as_json`; `content` completes "Print ... as JSON"."""
-    return click.option(JSON_FLAG, "as_json", is_flag=True, help=f"Print {content} as JSON.")
+def add_json_option(content: str, addition: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--json`, passed as `as_json`; `content` completes "Print ... as JSON", and `addition` follows."""
+    return click.option(JSON_FLAG, "as_json", is_flag=True, help=f"Print {content} as JSON{addition}.")

@@ -28,7 +28,7 @@ The first line of an error ends in its stable id: `Error: unknown command 'benhc
 | 0 | Success. Skipped techniques are no failure. `perfkit run` ends with the script's own code. |
 | 1 | A run failed, crashed, ran out of memory or time, or had a non-finite loss; or a check found a regression. |
 | 2 | The request is invalid, or a file cannot be read. |
-| 3 | `perfkit check`: inconclusive. |
+| 3 | `perfkit check`, `perfkit bench`: nothing was compared, or nothing is decided. |
 | 130 | Interrupted (Ctrl-C). Completed measurements and their report are kept. |
 | 143 | Terminated (SIGTERM). The same. |
 """

@@ -15,7 +15,7 @@ import click
 import perfkit
 from perfkit.core.errors import PerfkitError, UsageError, walk_exception_chain
 from perfkit.core.optional_deps import require_torch
-from perfkit_cli.output.error_output import append_id
+from perfkit_cli.output.error_output import append_id, make_message, print_error_json
 from perfkit_cli.run_script import program as programs
 from perfkit_cli.run_script.options import parse_run_options
 from perfkit_cli.run_script.program_watcher import ProgramWatcher
@@ -60,8 +60,10 @@ _AGENT = "TORCHELASTIC_RUN_ID"  # which torchrun's agent gives to every rank tha
 
 def main(first: list[str]) -> None:
     """Run the command line; `first` is Python's first entry of the search path for `-m`."""
+    as_json = False
     try:
         options = parse_run_options(sys.argv[1:])
+        as_json = options.as_json
         require_torch("run")
         program = (
             programs.make_module_program(options.program, first)
@@ -74,6 +76,8 @@ def main(first: list[str]) -> None:
         error.show()
         sys.exit(_EXIT_USAGE)
     except PerfkitError as error:
+        if as_json:
+            print_error_json(make_message(error))
         _exit_with_error(error)
     if options.nproc is not None and _AGENT not in os.environ:
         _replace_with_torchrun(options.nproc)
