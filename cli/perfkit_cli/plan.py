@@ -22,7 +22,6 @@ from perfkit_cli.output.json_output import print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from perfkit.analysis.model.plan import Plan
 
 _OF_A_SEARCH = ("margin", "cap")
 _OF_LINKS = ("network", "gpus_per_node")
@@ -161,6 +160,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit_cli.modes.plan_offers import plan_options, select_links
     from perfkit_cli.modes.planning import plan_suite
     from perfkit_cli.output.console import make_console
+    from perfkit_cli.output.plan_output import convert_plan
     from perfkit_cli.output.report_output import show_document, write_and_print
 
     if not options["learn"] and len(options["paths"]) == 1 and _is_workload(options["paths"][0]):
@@ -207,7 +207,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     folder = None if as_json or options["no_report"] else _choose_plan_folder(options["workload"], options["out"])
     plan = (plan_largest_options if options["max"] else plan_options)(ctx, options, console)
     if as_json:
-        print_json(_convert_plan(plan))
+        print_json(convert_plan(plan))
     elif folder is None:
         show_document(build_document(plan), verbose=options["verbose"])
     else:
@@ -227,6 +227,7 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
 
     from perfkit_cli.modes import plan_search
     from perfkit_cli.modes.plan_offers import build_plan_request, resolve_target
+    from perfkit_cli.output.plan_output import convert_search
 
     options = ctx.params
     refuse_given(ctx, ("out", "no_report"), "--search writes no report")
@@ -239,7 +240,7 @@ def _show_search(ctx: click.Context, console: "Console") -> None:
     request, target = build_plan_request(options, options["world_sizes"]), resolve_target(options)
     searched = plan_search.run_search(request, target, console)
     if options["as_json"]:
-        print_json(plan_search.to_builtins(searched))
+        print_json(convert_search(searched))
         return
     for line in plan_search.format_search(searched):
         click.echo(line)
@@ -256,16 +257,3 @@ def _choose_plan_folder(workload: str, out: Path | None) -> Path:
         raise UsageError(f"{folder} holds a suite; to plan its variants, give --into {folder}")
     refuse_foreign(folder, PLAN_FILE, "perfkit plan")
     return folder
-
-
-def _convert_plan(plan: "Plan") -> dict[str, object]:
-    import msgspec
-
-    from perfkit_cli.modes.plan_search import summarize_variant
-
-    variants = [summarize_variant(variant) for variant in plan.variants]
-    device = {"device": plan.device, "device_name": plan.device_name, "limit_bytes": plan.limit_bytes}
-    searches = msgspec.to_builtins(plan.recomputations)
-    offers = [{**msgspec.to_builtins(offer), "units_per_s": offer.units_per_s} for offer in plan.offers]
-    largest = msgspec.to_builtins(plan.largest)
-    return {**device, "variants": variants, "recomputations": searches, "offers": offers, "largest": largest}

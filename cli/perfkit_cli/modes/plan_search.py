@@ -4,9 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import inf
-from typing import Any
 
-import msgspec
 import psutil
 from rich.console import Console
 
@@ -109,20 +107,6 @@ def _format_excluded(search: PlanSearch) -> Iterator[str]:
             continue
         closest = min(excluded, key=lambda each: inf if each.step_s is None else each.step_s)
         yield f"{len(excluded)} {meaning}, e.g. {closest.name}: {closest.reason}"
-
-
-def to_builtins(search: PlanSearch) -> dict[str, Any]:
-    """For --json."""
-    return {**msgspec.to_builtins(search), "fitting": [summarize_variant(variant) for variant in search.fitting]}
-
-
-def summarize_variant(variant: PlannedVariant) -> dict[str, Any]:
-    """A variant for --json: with the sums, without the account of the memory and the ops, each as long as a report."""
-    whole: dict[str, Any] = msgspec.to_builtins(variant)
-    whole["outside_allocator_bytes"] = msgspec.to_builtins(variant.outside_allocator_bytes)
-    whole["needed_bytes"] = msgspec.to_builtins(variant.needed_bytes)
-    del whole["memory"], whole["ops"]
-    return whole
 
 
 def _build_row(variant: PlannedVariant) -> tuple[str, str, str, str]:

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from perfkit.core.spec import Struct
-
 
 class SchemaRoot(NamedTuple):
     """A struct by `module:name`, imported on demand, and what its JSON is.
@@ -24,9 +22,9 @@ class SchemaRoot(NamedTuple):
     content: str
     version: int = 1
 
-    def load(self) -> type[Struct]:
+    def load(self) -> type[msgspec.Struct]:
         """The struct."""
-        struct: type[Struct] = resolve_name(self.struct)
+        struct: type[msgspec.Struct] = resolve_name(self.struct)
         return struct
 
 
@@ -56,6 +54,8 @@ OUTPUTS: Mapping[str, SchemaRoot] = MappingProxyType(
         "error": SchemaRoot("perfkit_cli.output.error_output:ErrorOutput", "any command that fails, with --json"),
         "explanation": SchemaRoot("perfkit_cli.pages.explanations:Explanation", "perfkit explain --json"),
         "findings": SchemaRoot("perfkit_cli.findings:FindingList", "perfkit findings --json"),
+        "plan_output": SchemaRoot("perfkit_cli.output.plan_output:PlanOutput", "perfkit plan --json"),
+        "plan_search": SchemaRoot("perfkit_cli.output.plan_output:PlanSearchOutput", "perfkit plan --search --json"),
         "techniques": SchemaRoot("perfkit_cli.output.listing:TechniqueList", "perfkit techniques --json"),
         "workloads": SchemaRoot("perfkit_cli.output.listing:WorkloadList", "perfkit workloads --json"),
     }

@@ -9,7 +9,7 @@ import pytest
 from perfkit.core.errors import UsageError
 from perfkit_cli.agents.results import TABLES, ResultStore, select_findings, select_rows
 from perfkit_cli.agents.summaries import summarize_analysis, summarize_check, summarize_plan, summarize_suite
-from perfkit_cli.plan import _convert_plan
+from perfkit_cli.output.plan_output import convert_plan
 from tests.fixtures import sample_analysis, sample_checks, sample_plans, sample_trace_analysis
 
 
@@ -52,7 +52,7 @@ def test_summaries_have_what_decides() -> None:
     suite = summarize_suite(_read(sample_analysis.every_status()))
     assert {variant["status"] for variant in suite["variants"]} > {"ok", "skipped"}
     assert summarize_suite(_read(sample_analysis.nothing_measured()))["variants"] is not None
-    plan = summarize_plan(json.loads(msgspec.json.encode(_convert_plan(sample_plans.realistic()))))
+    plan = summarize_plan(json.loads(msgspec.json.encode(convert_plan(sample_plans.realistic()))))
     assert plan["confidence"] == "modeled"
     for make in sample_checks.ALL.values():
         check = _read(make())

@@ -12,6 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from perfkit.analysis.model.plan import Plan, PlanSearch
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace_analysis import TRACE_ANALYSIS_VERSION
@@ -23,6 +24,7 @@ from perfkit.store.price import Price
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
 from perfkit_cli.calibrate import Calibration, DiskRates
 from perfkit_cli.output.error_output import ErrorContent, ErrorOutput
+from perfkit_cli.output.plan_output import convert_plan, convert_search
 from perfkit_cli.pages.explanations import explain_id, list_ids
 from perfkit_cli.pages.json_schemas import FILES, ROOTS, build_schema, format_schemas
 from tests.fixtures import (
@@ -172,6 +174,16 @@ def test_ids_of_schemas_end_in_the_version_of_the_format() -> None:
 @pytest.mark.parametrize("name", ["devices", "findings", "workloads"])
 def test_lists_are_valid(name: str, perfkit_in_process: Any) -> None:
     _validate(name, json.loads(perfkit_in_process(name, "--json").stdout))
+
+
+@pytest.mark.parametrize("make", [sample_plans.realistic, sample_plans.ranks, sample_plans.nothing])
+def test_printed_plans_are_valid(make: Callable[[], Plan]) -> None:
+    plan = make()
+    _validate("plan_output", json.loads(msgspec.json.encode(convert_plan(plan))))
+    search = PlanSearch(
+        fitting=plan.variants, ordered_by="step time", combinations=4, planned=2, left_out={"amp": "why"}
+    )
+    _validate("plan_search", json.loads(msgspec.json.encode(convert_search(search))))
 
 
 def test_the_command_prints_and_lists_schemas(perfkit_in_process: Any) -> None:
