@@ -7,17 +7,21 @@ import click
 
 from perfkit.core.errors import UsageError
 from perfkit_cli.options.bench_request import refuse_given
+from perfkit_cli.options.folders import refuse_foreign
 from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import require_one_of
+from perfkit_cli.options.report_options import add_out_option
 from perfkit_cli.options.size_options import COUNT, add_size_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
+    from perfkit.plan.advise.advice import Advice
     from perfkit.plan.advise.subject import AdviceSubject
 
 ALLOWED = ("comparable", "any")
 GOALS = ("time", "memory", "batch", "cost")
+REPORT_FOLDER = "advice"  # inside the suite of --verify
 
 _OF_A_WORKLOAD = ("gpu", "dtype", "world_size", "batch_size", "seq_len", "accumulate")
 _RECORDED = "{} is a recording with its own device and sizes; only a workload such as train.py:build takes"
@@ -79,17 +83,12 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     type=COUNT,
     help="Measure the top N and the best combination on this machine, and compare with the prediction.",
 )
-@click.option(
-    "--out",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Folder for the runs of --verify.  [default: runs/TIME-WORKLOAD]",
-)
+@add_out_option("runs/TIME-advise-SUBJECT")
+@click.option("--no-report", is_flag=True, help="Print the advice; write no report.")
 @add_trust_option
-@click.option(
-    "-n", "--top", default=10, show_default=True, metavar="N", type=COUNT, help="Number of techniques to show."
-)
 @add_json_option("all advice")
+@click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Rank the techniques by their effect on a training step, and find the best combination.
@@ -97,6 +96,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     For a RUN (a suite's folder) or a TRACE, the time is simulated: the recorded step is replayed with the affected
     work scaled. Memory, and time without a recording, come from a plan of the workload. Each line gives
     the reason, the assumptions and the effect on the loss. Nothing is trained unless --verify is given.
+
+    The advice is stored as a report. With --verify the suite of its runs is in --out, the report in its folder advice.
 
     A WORKLOAD is one of perfkit workloads, or FILE.py:FUNCTION. --dtype and the sizes apply to a WORKLOAD only; a
     recording has its own.
@@ -111,15 +112,17 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit_cli.options.variants import parse_named_variants
     from perfkit_cli.output.console import make_console
 
-    as_json = options["as_json"]
-    if options["verify"] is None:
-        refuse_given(ctx, ("out",), "--out is for the runs of --verify")
-    else:
+    as_json, quiet = options["as_json"], options["quiet"] or options["as_json"]
+    writes = not (as_json or options["no_report"])
+    if options["verify"] is not None:
         refuse_given(ctx, ("gpu",), "--verify runs on this machine, but --gpu plans for another; use only one")
+    elif not writes:
+        refuse_given(ctx, ("out",), "no report is written, and --verify, which keeps its runs, is not given")
     variants = parse_named_variants(options["technique"])
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
-    with make_console(stderr=True, quiet=as_json).status("planning") as status:
+    folder = _choose_folder(subject.name, options["out"], runs and runs.folder) if writes else None
+    with make_console(stderr=True, quiet=quiet).status("planning") as status:
         advice = advise(
             subject,
             variants,
@@ -129,13 +132,31 @@ def command(ctx: click.Context, /, **options: Any) -> None:
             command=get_command_line(),
         )
     if runs is not None:
-        advice = verify_advice(advice, runs, quiet=as_json)
+        advice = verify_advice(advice, runs, quiet=quiet)
     if as_json:
         print_json(advice)
         return
-    from perfkit_cli.output.advice_lines import show_advice
+    _show_advice(advice, folder, quiet=quiet, verbose=options["verbose"])
 
-    show_advice(advice, options["top"])
+
+def _choose_folder(name: str, out: Path | None, runs: Path | None) -> Path:
+    """The report's folder: inside that of the runs that verify it, else as named; only earlier advice is replaced."""
+    from perfkit.measure.bench import name_default_folder
+    from perfkit.store.summary import ADVICE_FILE
+
+    folder = runs / REPORT_FOLDER if runs is not None else out or name_default_folder(f"advise-{name}")
+    refuse_foreign(folder, ADVICE_FILE, "perfkit advise")
+    return folder
+
+
+def _show_advice(advice: "Advice", folder: Path | None, *, quiet: bool, verbose: bool) -> None:
+    from perfkit_cli.output.report_output import show_document, write_and_show
+    from perfkit_reports.subjects.advice.advice_document import build_document
+
+    if folder is None:
+        show_document(build_document(advice), verbose=verbose)
+    else:
+        write_and_show(build_document(advice), folder, quiet=quiet, verbose=verbose)
 
 
 def _resolve_subject(ctx: click.Context) -> "AdviceSubject":

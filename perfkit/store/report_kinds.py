@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import (
+    ADVICE_FILE,
     CHECK_FILE,
     COMPARISON_FILE,
     FLIGHT_REPORT_FILE,
@@ -45,6 +46,7 @@ REPORT_KINDS = (
     ReportKind("process", PROCESS_FILE, f"{_PIPELINE}.process_stacks:read_process_analysis", "a running process"),
     ReportKind("comparison", COMPARISON_FILE, f"{_STORED}:read_comparison", "a comparison"),
     ReportKind("tune", TUNE_FILE, "perfkit.tune.model.tune_result:read_tune_result", "a search"),
+    ReportKind("advice", ADVICE_FILE, "perfkit.plan.advise.advice_reader:read_advice", "advice"),
     # Last: in a suite's folder it is a part of the suite.
     ReportKind("plan", PLAN_FILE, "perfkit.analysis.suite.prediction:read_plan", "a plan"),
 )

@@ -20,6 +20,7 @@ PROCESS_FILE = "process.json"  # and of a running process
 COMPARISON_FILE = "comparison.json"  # and of compared runs
 PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder its predictions
 TUNE_FILE = "tune.json"  # and of a search for the best variant
+ADVICE_FILE = "advice.json"  # and of advice
 MOST_COMPARED = 8  # runs at once
 SUMMARY_VERSION = 3
 
@@ -47,8 +48,8 @@ class VariantOutcome(Struct):
 
 
 class ReportSummary(Struct):
-    """One report in short. `kind` is `suite`, `trace`, `memory`, `flight`, `check`, `process`, `comparison` or `plan`;
-    `runs` is a suite's number of runs.
+    """One report in short. `kind` is `suite`, `trace`, `memory`, `flight`, `check`, `process`, `comparison`, `plan`
+    or `advice`; `runs` is a suite's number of runs.
 
     `device` is "" if the report does not name one; `outcomes` is empty for what perfkit did not run; `conclusion`
     is that of a suite (`perfkit.store.suite_state.Conclusion`). `verdict` is that

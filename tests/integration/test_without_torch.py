@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from perfkit.core.files import write_json
-from perfkit.store.summary import PLAN_FILE
+from perfkit.store.summary import ADVICE_FILE, PLAN_FILE
 from perfkit_reports.render.images import can_render_images
-from tests.fixtures import sample_plans
+from tests.fixtures import sample_advice, sample_plans
 from tests.fixtures.caching_allocator import CachingAllocator
 from tests.fixtures.finished_run import finished_run
 from tests.fixtures.flight_dumps import dump, entry
@@ -161,8 +161,10 @@ def test_stored_runs_and_plans(tmp_path: Path) -> None:
         ended = perfkit(tmp_path, *arguments)
         assert ended.returncode == 0, ended.stderr
     write_json(tmp_path / "plan" / PLAN_FILE, sample_plans.realistic())
-    ended = perfkit(tmp_path, "report", "plan")
-    assert ended.returncode == 0, ended.stderr
+    write_json(tmp_path / "advice" / ADVICE_FILE, sample_advice.realistic())
+    for folder in ("plan", "advice"):
+        ended = perfkit(tmp_path, "report", folder)
+        assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize(

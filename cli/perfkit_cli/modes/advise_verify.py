@@ -57,4 +57,5 @@ def verify_advice(advice: "Advice", runs: Verification, *, quiet: bool) -> "Advi
     ceilings = resolve_ceilings(request, find_device(request.device).name, console=console)
     with show_progress(console) as progress:
         run_bench(request, runs.folder, command=get_command_line(), ceilings=ceilings, progress=progress)
-    return attach_measured(advice, analyze_suite(runs.folder))
+    measured = attach_measured(advice, analyze_suite(runs.folder))
+    return msgspec.structs.replace(measured, measured_folder=str(runs.folder))

@@ -36,6 +36,7 @@ FILES: Mapping[str, SchemaRoot] = MappingProxyType(
         "check": SchemaRoot("perfkit.check.judge.result:Check", "check.json: check of a change"),
         "comparison": SchemaRoot("perfkit.analysis.model.comparison:Comparison", "comparison.json: compared runs"),
         "plan": SchemaRoot("perfkit.analysis.model.plan:Plan", "plan.json: plan"),
+        "advice": SchemaRoot("perfkit.plan.advise.advice:Advice", "advice.json: advice"),
         "process": SchemaRoot("perfkit.analysis.model.stacks:ProcessAnalysis", "process.json: running process"),
         "tune": SchemaRoot("perfkit.tune.model.tune_result:TuneResult", "tune.json: search for the best variant"),
         "summary": SchemaRoot(
@@ -48,7 +49,6 @@ FILES: Mapping[str, SchemaRoot] = MappingProxyType(
 )
 OUTPUTS: Mapping[str, SchemaRoot] = MappingProxyType(
     {
-        "advice": SchemaRoot("perfkit.plan.advise.advice:Advice", "perfkit advise --json"),
         "calibration": SchemaRoot("perfkit_cli.calibrate:Calibration", "perfkit calibrate --json"),
         "devices": SchemaRoot("perfkit_cli.devices:DeviceList", "perfkit devices --json"),
         "error": SchemaRoot("perfkit_cli.output.error_output:ErrorOutput", "any command that fails, with --json"),

@@ -60,7 +60,8 @@ def analyze(source: Named, *, kind: str | None = None, **options: Any) -> Any:
     - `TraceAnalysis`: a trace, a folder of ranks, a pattern, a URL, or several of these.
     - `MemoryAnalysis`: a CUDA snapshot, a memory timeline, `memory.parquet`.
     - `FlightAnalysis`: dumps of torch's flight recorder: files or a folder.
-    - the stored result of a folder that `perfkit analyze`, `memory`, `check`, `compare`, `plan` or `attach` wrote.
+    - the stored result of a folder that `perfkit analyze`, `memory`, `check`, `compare`, `plan`, `advise` or `attach`
+      wrote.
 
     Args:
         source: what to analyze.

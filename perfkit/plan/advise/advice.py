@@ -1,7 +1,8 @@
-"""Structs of advice, printed by `perfkit advise --json`."""
+"""Structs of advice: the result of `perfkit advise`, as stored and as printed by `--json`."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
+from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.plan import Interval
 from perfkit.core.note import Note
 from perfkit.core.spec import Struct
@@ -10,7 +11,7 @@ ADVICE_VERSION = 3
 
 Goal = Literal["time", "memory", "batch", "cost"]
 Allowed = Literal["comparable", "any"]  # losses of what is joined
-Kind = Literal["run", "trace", "workload"]  # kinds of subjects
+Kind = Literal["run", "trace", "workload"]  # what advice is on
 
 
 class TimeSaving(Struct):
@@ -81,15 +82,21 @@ class ExcludedVariant(Struct):
     reason: str
 
 
-class Advice(Struct):
+class Advice(DisplayMixin, Struct):
     """The shelf ranked by a goal, best first, and the best combination; `clashes` are what was not joined with it.
 
-    `step_s` and `peak_bytes` are of the step as it is. `kind` is what the `subject` is: `run`, `trace` or `workload`.
-    Where `best` does not fit, `fitting` is the best combination that does, with techniques that change results.
+    `name` is what the advice is on, `kind` whether that is a `run`, a `trace` or a `workload`. `step_s` and
+    `peak_bytes` are of the step as it is. Where `best` does not fit, `fitting` is the best combination that does, with
+    techniques that change results. `bench_command` measures the technique that `-t` adds to it, "" where nothing can be
+    measured; `measured_folder` is the suite of `--verify`.
     """
 
+    subject: ClassVar[str] = "advice"
     schema_version: int = ADVICE_VERSION
-    subject: str
+    created_at: str
+    perfkit: str
+    command: str
+    name: str
     kind: Kind
     device: str
     goal: Goal
@@ -102,3 +109,5 @@ class Advice(Struct):
     clashes: tuple[ExcludedVariant, ...] = ()
     excluded: tuple[ExcludedVariant, ...] = ()
     notes: tuple[Note, ...] = ()
+    bench_command: str = ""
+    measured_folder: str = ""

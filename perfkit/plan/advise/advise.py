@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+import perfkit
 from perfkit.core.errors import UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec, format_variant_label
@@ -135,7 +137,10 @@ def advise(
         return made if request is None else replace(made, verify=_format_verify_command(request, made.name))
 
     return Advice(
-        subject=subject.name,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        perfkit=perfkit.__version__,
+        command=command,
+        name=subject.name,
         kind=subject.kind,
         device=subject.device,
         goal=goal,
@@ -148,6 +153,7 @@ def advise(
         clashes=joined.clashes,
         excluded=left_out,
         notes=notes,
+        bench_command=subject.bench_command,
     )
 
 

@@ -1,5 +1,6 @@
 """Builds the subject of advice: a suite's baseline, a trace from any machine, or a workload."""
 
+import shlex
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -34,7 +35,10 @@ class RunPlace(NamedTuple):
 
 
 class AdviceSubject(NamedTuple):
-    """A step: its recording (`step`), its `request`, and the `target` of plans; `notes` explain missing ones."""
+    """A step: its recording (`step`), its `request`, and the `target` of plans; `notes` explain missing ones.
+
+    `bench_command` measures the technique that `-t` adds to it, "" where nothing can be measured.
+    """
 
     name: str
     kind: Kind
@@ -44,6 +48,7 @@ class AdviceSubject(NamedTuple):
     request: BenchRequest | None = None
     target: Target | None = None
     notes: tuple[Note, ...] = ()
+    bench_command: str = ""
 
 
 def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
@@ -62,7 +67,27 @@ def make_trace_subject(path: Path, device: str | None = None) -> AdviceSubject:
 def make_workload_subject(request: BenchRequest, target: Target) -> AdviceSubject:
     """A requested workload, on a device that may be absent."""
     place = RunPlace(target.kind, request.dtype, request.world_size or 1)
-    return AdviceSubject(request.workload.label, "workload", target.device, place, None, request, target)
+    return AdviceSubject(
+        request.workload.label,
+        "workload",
+        target.device,
+        place,
+        None,
+        request,
+        target,
+        bench_command=_format_bench_command(request),
+    )
+
+
+def _format_bench_command(request: BenchRequest) -> str:
+    """The command that measures the requested workload; its sizes are in its label."""
+    options = {
+        "--dtype": (request.dtype, "fp32"),
+        "--world-size": (request.world_size or 1, 1),
+        "--accumulate": (request.accumulation, 1),
+    }
+    given = [part for option, (value, default) in options.items() if value != default for part in (option, str(value))]
+    return shlex.join(("perfkit", "bench", "-w", request.workload.label, *given))
 
 
 def make_run_subject(folder: Path, memory: str | None = None, variant: str = "") -> AdviceSubject:
@@ -103,7 +128,8 @@ def make_run_subject(folder: Path, memory: str | None = None, variant: str = "")
     place = RunPlace(launch.device, main.spec.dtype, launch.world_size)
     workload = main.spec.workload.label
     name = workload if runs.name == workload else f"{runs.name} of {workload}"  # a user's own loop has its name
-    return AdviceSubject(name, "run", device, place, step, request, target, tuple(notes))
+    bench_command = "" if request is None else shlex.join(("perfkit", "bench", "--into", str(folder)))
+    return AdviceSubject(name, "run", device, place, step, request, target, tuple(notes), bench_command)
 
 
 def _find_runs(stored: StoredSuite, variant: str) -> VariantRuns:

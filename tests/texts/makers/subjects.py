@@ -20,6 +20,7 @@ from perfkit.check.history.history import read_history
 from perfkit.store.price import Price
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects import calibration
+from perfkit_reports.subjects.advice.advice_document import build_document as build_advice
 from perfkit_reports.subjects.check.check_document import build_document as build_check
 from perfkit_reports.subjects.comparison.comparison_document import build_document as build_comparison
 from perfkit_reports.subjects.flight.flight_document import build_document as build_flight
@@ -31,6 +32,7 @@ from perfkit_reports.subjects.process.process_document import build_document as 
 from perfkit_reports.subjects.suite.suite_document import build_document as build_suite
 from perfkit_reports.subjects.trace.trace_document import build_document as build_trace
 from tests.fixtures import (
+    sample_advice,
     sample_analysis,
     sample_calibration,
     sample_checks,
@@ -93,6 +95,11 @@ def _build_memory() -> Samples:
 
 def _build_plans() -> Samples:
     return {name: build_plan(getattr(sample_plans, name)()) for name in ("realistic", "alone", "ranks", "nothing")}
+
+
+def _build_advice() -> Samples:
+    names = ("realistic", "measured", "unknown_times", "of_a_trace")
+    return {name: build_advice(getattr(sample_advice, name)()) for name in names}
 
 
 def _build_checks() -> Samples:
@@ -158,6 +165,7 @@ _SUBJECTS: Mapping[str, Callable[[], Samples]] = {
     "trace": _build_traces,
     "memory": _build_memory,
     "plan": _build_plans,
+    "advice": _build_advice,
     "check": _build_checks,
     "compare": _build_comparisons,
     "history": _build_histories,

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from perfkit.plan.advise import advise
+from perfkit.plan.advise.advice_reader import read_advice
 from perfkit.store.layout import SUITE_FILE
 from perfkit.workloads.gpt import SIZES
 from perfkit_cli.main import commands
@@ -16,26 +17,38 @@ from perfkit_cli.main import commands
 TRACE = Path(__file__).parents[2] / "fixtures" / "recorded" / "changed_programs" / "sleeping_loader.before.json.gz"
 
 
-def test_a_recorded_trace_is_told_what_to_switch_on_within_80_columns() -> None:
-    ended = CliRunner().invoke(commands, ["advise", str(TRACE), "-t", "data:workers=1,ckpt,tf32,zero1"])
+def test_a_recorded_trace_is_told_what_to_switch_on_on_one_screen() -> None:
+    asked = ["advise", str(TRACE), "-t", "data:workers=1,ckpt,tf32,zero1", "--no-report"]
+    ended = CliRunner().invoke(commands, asked)
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "memory" not in next(line for line in lines if line.startswith("technique"))  # of a trace none is known
-    first = next(line for line in lines if line.startswith("data:workers=1"))
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    first = next(line for line in lines if line.startswith(" data:workers=1"))
     assert "at most" in first
-    assert any(line.startswith("left out: tf32: ") for line in lines)
-    assert any(line.startswith("left out: zero1: ") and "2 ranks" in line for line in lines)
+
+
+def test_it_is_stored_as_a_report(tmp_path: Path) -> None:
+    folder = tmp_path / "advice"
+    asked = ["advise", str(TRACE), "-t", "data:workers=1,ckpt,tf32,zero1", "--out", str(folder)]
+    for arguments in (asked, ["advise", str(TRACE), "-t", "ckpt", "--out", str(folder), "--quiet"]):
+        ended = CliRunner().invoke(commands, arguments)
+        assert ended.exit_code == 0, ended.output
+    assert ended.stdout.splitlines() == [f"report: {folder / 'report.html'}"]
+    advice = read_advice(folder)
+    assert [option.name for option in advice.options] == ["ckpt"]
+    assert advice.bench_command == ""
 
 
 def test_the_same_as_json() -> None:
-    ended = CliRunner().invoke(commands, ["advise", str(TRACE), "-t", "data:workers=1,ckpt", "--json"])
+    ended = CliRunner().invoke(commands, ["advise", str(TRACE), "-t", "data:workers=1,ckpt,tf32,zero1", "--json"])
     advice = json.loads(ended.stdout)
     assert advice["kind"] == "trace"
     assert advice["options"][0]["name"] == "data:workers=1"
     assert advice["options"][0]["saving_s"]["bound"] == "at most"
     assert advice["options"][0]["risk"]["comparable"] is True
     assert advice["best"]["name"] == "data:workers=1"
+    assert {"tf32", "zero1"} == {each["name"] for each in advice["excluded"]}
 
 
 def test_a_workload_is_planned() -> None:
@@ -57,7 +70,7 @@ def test_a_workload_is_planned() -> None:
         ([str(TRACE), "--batch-size", "4", "--dtype", "bf16"], "omit --dtype, --batch-size"),
         ([str(TRACE), "--memory", "8GiB"], f"{TRACE.name} is a trace"),
         (["gpt", "--device", "h100-sxm"], "--gpu"),
-        (["gpt", "--out", "here"], "omit --out"),
+        (["gpt", "--out", "here", "--no-report"], "omit --out"),
         (["runs/nowhere"], "runs/nowhere"),
         (["gpt", "--gpu", "h100-80g", "--verify", "1"], "--verify"),
         (["nowhere.json.gz"], "nowhere.json.gz"),

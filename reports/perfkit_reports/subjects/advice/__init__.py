@@ -1,0 +1,1 @@
+"""The report on advice: which techniques to switch on."""
