@@ -45,9 +45,10 @@ _SECONDS_BY_KEY = {"by_finding", "together_path", "critical_path", "step_path", 
 def apply_timed_clock(passes: PassResults, step_time: MedianEstimate | MissingEstimate) -> PassResults:
     """The passes with their traces on the clock of the timed steps; unchanged where no step was timed or traced.
 
-    One factor for all ranks, from the longest: their differences stay, and none takes longer than a timed step.
+    One factor for all ranks, from the longest: their differences stay, and none takes longer than a timed step. It is
+    that of the mean traced step, since rows and parts are means: they sum to a timed step.
     """
-    longest_s = max((trace.typical_step_s for trace in passes.traces if trace.steps), default=0.0)
+    longest_s = max((trace.step_s for trace in passes.traces if trace.steps), default=0.0)
     if not isinstance(step_time, MedianEstimate) or longest_s <= 0:
         return passes
     factor = step_time.value / longest_s

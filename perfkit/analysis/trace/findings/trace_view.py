@@ -79,9 +79,9 @@ class TraceView:
 
     @property
     def pace(self) -> float:
-        """A timed step (a median) over a typical traced one; 1 where one of them is not known."""
-        known = self.step_s is not None and self.trace.steps and self.trace.typical_step_s > 0
-        return self.step_s / self.trace.typical_step_s if known and self.step_s is not None else 1.0
+        """A timed step over a mean traced one, of which all rows and parts are; 1 where one of them is not known."""
+        known = self.step_s is not None and self.trace.steps and self.trace.step_s > 0
+        return self.step_s / self.trace.step_s if known and self.step_s is not None else 1.0
 
     def scale_to_traced(self, finding: Finding) -> Finding:
         """The finding with gains of timed steps as the same part of a traced one."""

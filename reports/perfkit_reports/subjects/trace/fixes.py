@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from perfkit.analysis.findings.rule import GAIN
+from perfkit.analysis.model import time_split
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST, AT_MOST, OUTSIDE
 from perfkit.analysis.model.trace import RankTrace
@@ -21,6 +22,12 @@ _MOST = 3
 _LEAST_SHARE = 5e-3  # of the step: a smaller saving is none
 _LITTLE = 0.02  # of the step: what is said to gain little
 _WHOLE, _ENOUGH = 0.995, 0.8  # of the working time: roofs known for all of it, and for so much that faster kernels are
+_NO_EXCESS = 5e-3  # of the step: so much more than its own part a saving may be before it names another
+# By finding that leaves the device's work as it is: the parts of the step that it reads like; of others the last row.
+_OWN_PARTS = {
+    "launch.latency": (time_split.IDLE_QUEUED,),
+    "": (time_split.WAITING_FOR_CPU, time_split.DATA, time_split.PYTHON),
+}
 # What shortens the work of the device alone: an upper bound means nothing where the CPU limits the step.
 _OF_DEVICE = ("comm.exposed", "copy.pageable")
 # By finding: what to do in a few words. Findings of other kinds have their title.
@@ -110,6 +117,7 @@ def _build_fix(finding: Finding, trace: RankTrace | None, anchor: str, *, severa
         if trace is not None and trace.step_s > 0 and (finding.per_step or not trace.steps):
             unit = "step" if trace.steps else "trace"
             share = f"{units.format_percent(finding.expected_s / trace.step_s, 0)} of the {unit}"
+            share = ", ".join(filter(None, (share, describe_excess(finding, trace))))
         saves = Cell(units.format_seconds(finding.expected_s), detail=share, value=finding.expected_s)
     return Fix(
         get_instruction(finding),
@@ -119,6 +127,20 @@ def _build_fix(finding: Finding, trace: RankTrace | None, anchor: str, *, severa
         finding.variant if several else "",
         anchor,
     )
+
+
+def describe_excess(finding: Finding, trace: RankTrace) -> str:
+    """`243 us of it other idle time`: what a fix saves beyond the part of the step that it reads like; else empty."""
+    simulated_s, touched = finding.simulated_s, finding.touched
+    if simulated_s is None or touched is None:
+        return ""
+    if touched.kernels_s > 0:
+        own_s, other = touched.kernels_s, "launch overhead"
+    else:
+        parts = _OWN_PARTS.get(finding.id, _OWN_PARTS[""])
+        own_s, other = sum(part.seconds for part in trace.time_split if part.category in parts), "other idle time"
+    excess_s = simulated_s - own_s
+    return f"{units.format_seconds(excess_s)} of it {other}" if excess_s > _NO_EXCESS * trace.step_s else ""
 
 
 def get_instruction(finding: Finding) -> str:
@@ -143,7 +165,8 @@ def describe_advice(analysis: TraceAnalysis, trace: RankTrace) -> str:
     if best is None or best.expected_s is None:
         return ""
     saving = format_bounded(units.format_seconds(best.expected_s), "" if best.simulated_s is not None else "up to")
-    sure = " (simulated)" if best.simulated_s is not None else ""
+    excess = describe_excess(best, trace)
+    sure = f" (simulated{excess and f', {excess}'})" if best.simulated_s is not None else ""
     roofs_s = get_simulated_roofs_s(trace)
     known = (trace.modeled_share or 0.0) >= _ENOUGH
     little = roofs_s is not None and known and is_limited_by_cpu(trace) and roofs_s < _LITTLE * trace.step_s

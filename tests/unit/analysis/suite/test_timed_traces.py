@@ -30,7 +30,7 @@ def traced() -> PassResults:
 
 
 def test_every_time_is_the_same_part_of_a_timed_step(traced: PassResults) -> None:
-    longest_s = max(trace.typical_step_s for trace in traced.traces)
+    longest_s = max(trace.step_s for trace in traced.traces)
     changed = apply_timed_clock(traced, timed(longest_s / 4))
     for before, after in zip(traced.traces, changed.traces, strict=True):
         assert after.timed_ratio == pytest.approx(0.25)
@@ -73,8 +73,15 @@ def test_the_longest_rank_takes_a_timed_step_and_the_others_keep_their_distance(
         steps=tuple(msgspec.structs.replace(row, seconds=row.seconds / 2) for row in (step, *first.steps[1:])),
     )
     changed = apply_timed_clock(PassResults(traces=(shorter, first)), timed(7.5))
-    assert isclose(changed.traces[1].typical_step_s, 7.5)
-    assert isclose(changed.traces[0].typical_step_s, 3.75)
+    assert isclose(changed.traces[1].step_s, 7.5)
+    assert isclose(changed.traces[0].step_s, 3.75)
+
+
+def test_the_mean_traced_step_of_which_rows_are_takes_a_timed_step(traced: PassResults) -> None:
+    uneven = msgspec.structs.replace(traced.traces[0], step_s=3 * traced.traces[0].step_s)  # its median stays
+    assert uneven.typical_step_s != uneven.step_s
+    (changed,) = apply_timed_clock(PassResults(traces=(uneven,)), timed(7.5)).traces
+    assert isclose(changed.step_s, 7.5)
 
 
 def test_without_timed_steps_nothing_changes(traced: PassResults) -> None:

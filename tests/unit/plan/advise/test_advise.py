@@ -224,18 +224,20 @@ def test_why_the_time_of_a_step_is_not_known_is_told(subject: AdviceSubject, mon
 
 
 def test_the_json_is_what_programs_were_promised(subject: AdviceSubject) -> None:
-    encoded = msgspec.json.decode(msgspec.json.encode(advised(subject)))
-    assert msgspec.convert(encoded, Advice) == advised(subject)
+    advice = advised(subject)
+    encoded = msgspec.json.decode(msgspec.json.encode(advice))
+    assert msgspec.convert(encoded, Advice) == advice
     assert set(encoded) == {
-        "schema_version", "subject", "kind", "device", "goal", "limit_bytes", "step_s", "peak_bytes", "options", "best",
-        "clashes", "excluded", "notes",
+        "schema_version", "created_at", "perfkit", "command", "name", "kind", "device", "goal", "limit_bytes", "step_s",
+        "peak_bytes", "options", "best", "clashes", "excluded", "notes", "bench_command", "measured_folder",
     }  # fmt: skip
     assert set(encoded["options"][0]) == {
         "name", "saving_s", "saving_share", "peak_bytes", "saving_bytes", "largest_batch", "fits", "reasons",
         "assumptions", "risk", "unknown_reasons", "measured",
     }  # fmt: skip
     assert set(encoded["options"][0]["saving_s"]) == {"value", "low", "high", "bound", "basis"}
-    assert encoded["schema_version"] == 2
+    assert encoded["schema_version"] == 3
+    assert encoded["bench_command"] == "perfkit bench -w gpt:size=nano:batch_size=2"
 
 
 def estimate(saves: float | None = None, peak: float | None = None, batch: int | None = None) -> VariantEstimate:

@@ -16,7 +16,10 @@ REQUEST = BenchRequest(workload=WorkloadSpec(name="gpt"), variants=(), device="c
 
 def advice(*names: str, best: str = "") -> Advice:
     return Advice(
-        subject="gpt",
+        created_at="2026-01-31T12:00:00+00:00",
+        perfkit="1.0.0",
+        command="perfkit advise gpt",
+        name="gpt",
         kind="workload",
         device="cpu",
         goal="time",

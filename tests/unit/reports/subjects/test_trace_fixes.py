@@ -7,7 +7,7 @@ import pytest
 
 from perfkit.analysis.findings.rule import GAIN
 from perfkit.analysis.model.finding import Finding
-from perfkit.analysis.model.replay import FindingGains, ReplaySummary
+from perfkit.analysis.model.replay import FindingGains, ReplaySummary, TouchedTime
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
@@ -42,6 +42,24 @@ def test_rows_have_the_gains_of_the_findings_and_lead_to_them() -> None:
     assert (first.saves.value, list_figures(first.saves.detail)) == (7e-3, ["20 %"])
     assert (first.confidence, second.confidence) == ("simulated", "upper bound")
     assert [first.anchor, second.anchor] == [anchor for anchor, _ in Findings(id="x", items=found).anchored[:2]]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels_s", "excess"),
+    [
+        ("launch.cpu_bound", 0.0, ["1.00 ms"]),  # beyond the idle time that the bar shows
+        ("fusion.norm", 5.5e-3, ["1.50 ms"]),  # beyond the kernels
+        ("fusion.norm", 7e-3, []),
+    ],
+)
+def test_what_a_fix_saves_beyond_its_own_part_is_named(name: str, kernels_s: float, excess: list[str]) -> None:
+    touched = TouchedTime(kernels_s=kernels_s, gaps_s=0.0, cpu_s=9e-3, waits_s=0.0)
+    found = gain(name, gain_s=5e-3, simulated_s=7e-3, touched=touched)
+    split = (TimeShare(category="idle waiting for the CPU", seconds=6e-3, share=0.2),)
+    analysis = with_findings(found, time_split=split)
+    assert list_figures(fixes.describe_excess(found, analysis.traces[0])) == excess
+    (row,) = fixes.build_fixes(analysis).items
+    assert list_figures(row.saves.detail)[1:] == excess
 
 
 def test_at_most_three_rows_and_none_too_small_to_matter() -> None:
