@@ -18,6 +18,7 @@ _WRAPPERS = ("gpu_kernel_impl", "gpu_kernel_impl_nocast")  # wrappers: the wrapp
 _ELEMENT = re.compile(
     r"(float|double|half|__half|Half|BFloat16|Float8\w*|c10::\w+|unsigned char|bool|short|true|false)$"
 )
+_CAUSE = 32  # characters
 _ARGUMENTS = 3
 _DEPTH = 3
 _OPENING, _CLOSING = "<({[", ">)}]"
@@ -33,6 +34,11 @@ def shorten_kernel(name: str, limit: int = 72) -> str:
     if not _SIGNATURE.search(read):
         return shorten_middle(read, limit)
     return shorten_middle(_simplify_name(_RETURNS.sub("", read), _DEPTH) or read, limit)
+
+
+def shorten_cause(name: str) -> str:
+    """A part of a step or an op as a headline has room for."""
+    return shorten_kernel(name, _CAUSE)
 
 
 def shorten_middle(text: str, limit: int) -> str:

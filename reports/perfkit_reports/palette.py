@@ -20,8 +20,9 @@ BLUE, ORANGE, GREEN, PINK, SKY, VERMILLION, YELLOW = (
     "#F0E442",
 )
 MORE, LESS = VERMILLION, BLUE  # compared with before a change
-_VARIANT_COLORS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
-# Eight markers and seven colors: pairs repeat after 56 variants.
+_COLORS = (BLUE, ORANGE, GREEN, PINK, VERMILLION, SKY, YELLOW)
+# Eight markers and nine colors: pairs repeat after 72 variants.
+_VARIANT_COLORS = (*_COLORS, "#7f6bc9", "#a6611a")
 # No "x": legends distinguish markers from fill patterns by name.
 _MARKERS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon", "star", "hexagon")
 _CIRCLE = "circle"
@@ -166,7 +167,7 @@ def get_slice_style(kind: str) -> WorkStyle:
 
 
 _OTHER = Fill(_PALE)
-_SPARE = tuple(Fill(color, pattern) for pattern in ("+", "|", "-") for color in _VARIANT_COLORS)
+_SPARE = tuple(Fill(color, pattern) for pattern in ("+", "|", "-") for color in _COLORS)
 
 
 def assign_styles(names: Iterable[tuple[str, bool]]) -> dict[str, Style]:

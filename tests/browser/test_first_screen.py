@@ -86,6 +86,22 @@ def test_one_choice_sets_the_rank_of_the_table_and_of_the_timeline(open_report: 
     assert report.complaints == []
 
 
+@pytest.mark.parametrize(("make", "place"), [(sample.realistic, 1), (lambda: sample.many_ranks(20), 2)])
+def test_a_click_on_a_rank_picks_it(open_report: Any, make: Any, place: int) -> None:
+    report = open_report(make())
+    page = report.page
+    report.visit("ranks")
+    marks = page.locator("[data-figure=ranks-chart] .barlayer .point")
+    marks.nth(place).wait_for()
+    marks.nth(place).scroll_into_view_if_needed()
+    box = marks.nth(place).bounding_box()
+    label = page.evaluate("document.querySelector('[data-figure=ranks-chart]').data[0].customdata")[place]
+    before = page.locator("[data-pick]").input_value()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator("[data-pick]")).to_have_value(label)
+    assert label != before
+
+
 def test_single_roofs_are_switched_off(open_report: Any) -> None:
     report = open_report(sample.alone())
     report.visit("roofline")

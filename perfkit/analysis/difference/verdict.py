@@ -1,6 +1,6 @@
 """The verdict of a comparison, in one sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import fsum
 
 from perfkit.analysis.difference.groups import KIND, NOT_WORK, TIME
@@ -36,17 +36,18 @@ _WORDS = {
 }
 
 
-def format_verdict(difference: TraceDifference, before: str) -> str:
+def format_verdict(difference: TraceDifference, before: str, shorten: Callable[[str], str] = str) -> str:
     """`+60 % time vs B: 77.5 to 124 ms per step; GEMM +31 ms`, without a full stop.
 
-    `before` is the name of the other side; the notes say what makes the two hard to compare.
+    `before` is the name of the other side; the notes say what makes the two hard to compare. `shorten` shortens names
+    of ops.
     """
     old, new = difference.before_step_s, difference.after_step_s
     whole = " per step" if difference.before_trace.steps else ""
     if old <= 0:
         return f"{format_seconds(new)}{whole}, no step time in {before} to compare"
     speed = f"{format_speed_change(old, new, before)}: {format_time_change(old, new)}{whole}"
-    cause = format_causes(difference)
+    cause = format_causes(difference, shorten)
     return f"{speed}; {cause}" if cause else speed
 
 
@@ -77,7 +78,7 @@ def format_time_change(before_s: float, after_s: float) -> str:
     return f"{old.removesuffix(f' {unit}')} to {new}"
 
 
-def rank_causes(difference: TraceDifference) -> list[tuple[str, float]]:
+def rank_causes(difference: TraceDifference, shorten: Callable[[str], str] = str) -> list[tuple[str, float]]:
     """The parts of the step's change: (name, seconds), the largest first; they sum to it.
 
     Work is split by kind where kinds sum to the time in which any work ran, and is one part where they overlap.
@@ -87,18 +88,20 @@ def rank_causes(difference: TraceDifference) -> list[tuple[str, float]]:
     causes = [(_WORDS.get(part.name, part.name), part.change_s) for part in parts if part.name not in _WORK]
     work = [part for part in parts if part.name in _WORK]
     causes += (
-        [(kind.name, kind.change_s) for kind in kinds]
+        [(shorten(kind.name), kind.change_s) for kind in kinds]
         if _has_matching_sums(kinds, work)
-        else [_summarize_compute(kinds, work)]
+        else [_summarize_compute(kinds, work, shorten)]
     )
     return sorted((cause for cause in causes if abs(cause[1]) > _NOTHING), key=lambda cause: -abs(cause[1]))
 
 
-def _summarize_compute(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> tuple[str, float]:
+def _summarize_compute(
+    kinds: Sequence[GroupChange], work: Sequence[GroupChange], shorten: Callable[[str], str]
+) -> tuple[str, float]:
     change = fsum(part.change_s for part in work)
     same_sign = [kind for kind in kinds if kind.change_s * change > 0]
     most = max(same_sign, key=lambda kind: abs(kind.change_s), default=None)
-    return ("compute" if most is None else f"compute (mostly {most.name})"), change
+    return ("compute" if most is None else f"compute (mostly {shorten(most.name)})"), change
 
 
 def _has_matching_sums(kinds: Sequence[GroupChange], work: Sequence[GroupChange]) -> bool:
@@ -108,12 +111,12 @@ def _has_matching_sums(kinds: Sequence[GroupChange], work: Sequence[GroupChange]
     return bool(kinds) and all(abs(one - other) <= _OVERLAP * largest for one, other in sides)
 
 
-def format_causes(difference: TraceDifference) -> str:
-    """`GEMM +31 ms`, the largest causes of a change; empty where it is negligible."""
+def format_causes(difference: TraceDifference, shorten: Callable[[str], str] = str) -> str:
+    """`GEMM +31 ms`, the largest causes of a change; empty where it is negligible. `shorten` shortens names of ops."""
     total = difference.after_step_s - difference.before_step_s
     if abs(total) < _EQUAL * difference.before_step_s:
         return ""
-    ranked = rank_causes(difference)
+    ranked = rank_causes(difference, shorten)
     same = [(name, change) for name, change in ranked if (change > 0) == (total > 0)]
     if not same:
         return ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from perfkit_reports.charts.frame import (
     Figure,
@@ -18,14 +18,42 @@ from perfkit_reports.document.blocks import Chart
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import NEUTRAL, Style
 
-# Of more points only those are named whose names have room: a name takes such a part of the chart's sides.
-ALL_NAMED = 12
-_NAME_WIDTH, _NAME_HEIGHT = 0.2, 0.06
+_NAME = 28  # characters
+# Pixels of the narrowest plot, of a letter and a line, and of a point: a name stands where it covers nothing.
+_PLOT_WIDTH, _PLOT_HEIGHT = 330.0, 320.0
+_LETTER, _LINE, _POINT = 6.4, 14.0, 13.0
+# Where a name stands beside its point, with the shift of its center in its own widths and heights.
+_SIDES = {
+    "top center": (0.0, 1.0),
+    "bottom center": (0.0, -1.0),
+    "middle right": (0.5, 0.0),
+    "middle left": (-0.5, 0.0),
+    "top right": (0.5, 1.0),
+    "top left": (-0.5, 1.0),
+    "bottom right": (0.5, -1.0),
+    "bottom left": (-0.5, -1.0),
+}
+
+
+class _Box(NamedTuple):
+    """A rectangle in pixels: its center and its sides."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def overlaps(self, other: "_Box") -> bool:
+        is_beside = abs(self.x - other.x) >= (self.width + other.width) / 2
+        return not is_beside and abs(self.y - other.y) < (self.height + other.height) / 2
 
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """A name with its peak bytes and units per second; `low` and `high` are the interval of the latter."""
+    """A name with its peak bytes and units per second; `low` and `high` are the interval of the latter.
+
+    One that is not `valid` (it had no effect, or another loss) is hollow.
+    """
 
     name: str
     bytes: float
@@ -34,6 +62,7 @@ class ParetoPoint:
     on_front: bool
     low: float | None = None
     high: float | None = None
+    valid: bool = True
     told: tuple[str, ...] = ()
 
 
@@ -52,7 +81,7 @@ def build_chart(points: Sequence[ParetoPoint], unit: str) -> Chart | None:
 
 def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
     scale, unit = choose_byte_scale(max(point.bytes for point in points))
-    named = _select_named(points)
+    sides = place_names(points)
     front = sorted((point.bytes / scale, point.rate) for point in points if point.on_front)
     traces = [
         build_scatter(
@@ -61,10 +90,7 @@ def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
             [rate for _, rate in front],
             line={"color": NEUTRAL, "width": 1.5, "dash": "dot"},
         ),
-        *(
-            _build_dot(point, side, scale, named=point in named)
-            for point, side in zip(points, _choose_sides(points), strict=True)
-        ),
+        *(_build_dot(point, sides.get(point.name), scale) for point in points),
     ]
     return build_figure(
         traces,
@@ -74,56 +100,53 @@ def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
     )
 
 
-def _select_named(points: Sequence[ParetoPoint]) -> list[ParetoPoint]:
-    """Select the points to name: the front first, then the fastest, without overlaps."""
-    if len(points) <= ALL_NAMED:
-        return list(points)
+def place_names(points: Sequence[ParetoPoint]) -> dict[str, str]:
+    """Where names stand, by name: those of the front first, then of the fastest; of others without room nothing."""
     width, height = (_compute_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
-    named: list[ParetoPoint] = []
+    dots = {
+        point.name: _Box(point.bytes / width * _PLOT_WIDTH, point.rate / height * _PLOT_HEIGHT, _POINT, _POINT)
+        for point in points
+    }
+    taken = list(dots.values())
+    sides: dict[str, str] = {}
     for point in sorted(points, key=lambda point: (not point.on_front, -point.rate)):
-        if all(
-            abs(point.bytes - other.bytes) > _NAME_WIDTH * width or abs(point.rate - other.rate) > _NAME_HEIGHT * height
-            for other in named
-        ):
-            named.append(point)
-    return named
-
-
-def _choose_sides(points: Sequence[ParetoPoint]) -> list[str]:
-    """Where the name of each point stands: above, or below where another point or name is above."""
-    width, height = (_compute_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
-    dots = [(point.bytes / width, point.rate / height) for point in points]
-    taken: list[tuple[float, float]] = []
-    sides = []
-    for x, y in dots:
-        places = {
-            "top center": (x, y + _NAME_HEIGHT),
-            "bottom center": (x, y - _NAME_HEIGHT),
-        }
-        others = [*taken, *(dot for dot in dots if dot != (x, y))]
-        free = [side for side, place in places.items() if not any(_is_near(place, other) for other in others)]
-        sides.append(free[0] if free else "top center")
-        taken.append(places[sides[-1]])
+        for side in _SIDES:
+            box = _build_name_box(_name_point(point), dots[point.name], side)
+            if _is_inside(box) and not any(box.overlaps(other) for other in taken):
+                sides[point.name] = side
+                taken.append(box)
+                break
     return sides
 
 
-def _is_near(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return abs(one[0] - other[0]) < _NAME_WIDTH and abs(one[1] - other[1]) < _NAME_HEIGHT
+def _name_point(point: ParetoPoint) -> str:
+    return point.name if point.valid else f"{point.name} (not valid)"
 
 
-def _build_dot(point: ParetoPoint, side: str, scale: float, *, named: bool) -> Trace:
-    style = {"color": point.style.color, "symbol": point.style.symbol}
+def _build_name_box(name: str, dot: _Box, side: str) -> _Box:
+    across, up = _SIDES[side]
+    width = _LETTER * min(len(name), _NAME)
+    return _Box(dot.x + across * (width + _POINT), dot.y + up * (_LINE + _POINT) / 2, width, _LINE)
+
+
+def _is_inside(box: _Box) -> bool:
+    return box.width / 2 <= box.x <= _PLOT_WIDTH - box.width / 2 + _POINT and box.y >= _LINE / 2
+
+
+def _build_dot(point: ParetoPoint, side: str | None, scale: float) -> Trace:
+    style = {"color": point.style.color, "symbol": f"{point.style.symbol}{'' if point.valid else '-open'}"}
+    edge = {"width": 1, "color": "#ffffff"} if point.valid else {"width": 2}
     return build_scatter(
         "markers+text",
         [point.bytes / scale],
         [point.rate],
         [format_hover(point.name, *point.told)],
         name=escape_text(point.name),
-        text=[escape_text(point.name, 28) if named else ""],
-        textposition=side,
+        text=[escape_text(_name_point(point), _NAME) if side else ""],
+        textposition=side or "top center",
         cliponaxis=False,
         error_y=_build_error_bar(point),
-        marker={**style, "size": 13, "line": {"width": 1, "color": "#ffffff"}},
+        marker={**style, "size": _POINT, "line": edge},
     )
 
 

@@ -87,6 +87,7 @@ def _build_map(names: Sequence[str], known: _Known, away: Mapping[str, Sequence[
             "marker": {"color": [interpolate_color(share / far) for share in away[name]], "line": {"width": 0}},
             "hovertext": ["unknown" if value is None else units.format_seconds(value) for value in values],
             "hovertemplate": f"<b>%{{x}}: {escape_text(name)}</b><br>%{{hovertext}}<extra></extra>",
+            "customdata": list(names),  # a click picks the rank
         }
         for place, (name, values) in enumerate(known.items())
     ]
@@ -154,7 +155,12 @@ def build_bars_figure(rows: Sequence[RankRow]) -> Figure:
     texts = [_format_hover(row) for row in rows]
     traces = [
         frame.build_bars(
-            fill, places, (round(_split_step(row)[category] / scale, 5) for row in rows), texts, name=category
+            fill,
+            places,
+            (round(_split_step(row)[category] / scale, 5) for row in rows),
+            texts,
+            name=category,
+            customdata=[row.label for row in rows],  # a click picks the rank
         )
         for category, fill in build_legend([_list_used_categories(rows)])
     ]

@@ -86,6 +86,7 @@ def _build_map(grid: StepGrid, name: str, away: Sequence[Sequence[float | None]]
                 "line": {"width": 0},
             },
             "hovertext": list(_format_hovers(grid, name, place)),
+            "customdata": _list_ranks(grid, name, place),
             "hovertemplate": f"<b>{_format_rows(grid, place)}, {_format_steps(grid)}</b><br>"
             f"{escape_text(name)} %{{hovertext}}<extra></extra>",
         }
@@ -130,6 +131,12 @@ def _format_hovers(grid: StepGrid, name: str, place: int) -> Iterator[str]:
     for column, value in enumerate(grid.figures[name][place]):
         text = "unknown" if value is None else units.format_seconds(value)
         yield text if worst is None or value is None else f"{text}, {escape_text(worst[place][column], 24)}"
+
+
+def _list_ranks(grid: StepGrid, name: str, place: int) -> list[str]:
+    """The rank of each cell of a row, which a click picks on a page."""
+    worst = grid.worst_rank.get(name)
+    return [grid.ranks[place]] * len(grid.steps) if worst is None else list(worst[place])
 
 
 def _format_rows(grid: StepGrid, place: int) -> str:

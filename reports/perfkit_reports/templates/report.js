@@ -34,10 +34,19 @@
     const made = Plotly.react(chart, data, layout, config);
     if (first) chart.on("plotly_click", ({ points, event }) => {
       if (keys(points[0].data)) perfkitSelection.set(points[0].customdata, "figure");
+      else pickRank(points[0].customdata);
       const area = findArea(chart, points.filter((point) => isArea(point.data)), event);
       if (area) perfkitSelection.set(area.data.meta.key, "figure");
     });
     return made;
+  }
+  // A cell of a map of ranks picks its rank for the page, where that is analyzed in full.
+  function pickRank(name) {
+    const box = all("[data-pick]").find(({ options }) => [...options].some(({ value }) => value === name));
+    if (!box || box.value === name) return;
+    box.value = name;
+    box.dispatchEvent(new Event("change"));
+    box.scrollIntoView({ block: "nearest" });
   }
   // Stacked areas have one key each; the one below the pointer is clicked.
   const isArea = (trace) => Boolean(trace.meta?.key);

@@ -6,6 +6,7 @@ from perfkit.analysis.compare.compared_figures import PEAK, STEP, TRACED_STEP, W
 from perfkit.analysis.difference.verdict import format_causes, format_speed_change, format_time_change
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, Comparison
 from perfkit.core import units
+from perfkit_reports.names import shorten_cause
 from perfkit_reports.wording import format_sentence
 
 # Smaller relative memory changes count as none.
@@ -89,9 +90,9 @@ def _describe_step(comparison: Comparison, step: ComparedFigure, place: int) -> 
     if difference is None or (difference.after_step_s > difference.before_step_s) != grew:
         return text
     if step.title == TRACED_STEP:
-        cause, where = format_causes(difference), ""
+        cause, where = format_causes(difference, shorten_cause), ""
     else:
-        cause, where = format_causes(difference), "traced step: "
+        cause, where = format_causes(difference, shorten_cause), "traced step: "
     return f"{text}; {where}{cause}" if cause else text
 
 

@@ -6,6 +6,7 @@ from perfkit.analysis.compare.device_clocks import find_main_limit, format_megah
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Analysis, DeviceClocks, Variant
+from perfkit.analysis.pipeline.fastest_variant import is_sound
 from perfkit.core import units
 from perfkit.core.record import Measurement, get_whole
 from perfkit.store.price import Price, format_cost_unit
@@ -82,6 +83,8 @@ def make_marked_speed_up_cell(variant: Variant) -> Cell:
     cell, difference = make_speed_up_cell(variant), variant.difference
     if variant.is_baseline or difference is None:
         return cell
+    if not is_sound(variant):
+        return replace(cell, tone="unsure")  # its name and what fails say why
     return replace(cell, text=f"{_ICONS.get(difference.verdict, '?')} {cell.text}")
 
 
@@ -214,6 +217,8 @@ def make_loss_cell(variant: Variant) -> Cell:
         return make_unknown_cell(parity.basis or variant.reason)
     tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
     detail = "" if parity.max_relative is None else f"max {format_relative(parity.max_relative)}"
+    if detail and parity.tolerance is not None:
+        detail += f" of {format_relative(parity.tolerance)} allowed"
     if detail and parity.steps < parity.recorded_steps:
         detail += f", {parity.steps} of {parity.recorded_steps} steps"
     return Cell(parity.verdict, id=parity.verdict, detail=detail, value=parity.max_relative, tone=tone)

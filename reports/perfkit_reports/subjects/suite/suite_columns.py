@@ -6,6 +6,7 @@ from typing import Any
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.pipeline.fastest_variant import is_sound
 from perfkit.core.record import Measurement, RunStatus
 from perfkit_reports.document.cells import Cell, Span
 from perfkit_reports.document.tables import NOTHING, Column
@@ -61,12 +62,14 @@ def _list_data_columns(analysis: Analysis) -> list[Column[Variant]]:
 
 
 def _build_name_column(analysis: Analysis, what: str) -> Column[Variant]:
-    """The variant's name with its chart marker, and its outcome if not ok."""
+    """The variant's name with its chart marker, and its outcome if not ok, or that it does not count."""
     look = assign_variant_styles(analysis)
 
     def cell(variant: Variant) -> Cell:
         style = look[variant.name]
         ended = "" if variant.status == RunStatus.OK else variant.status.value
+        if not ended and not is_sound(variant):
+            ended = "does not count"
         return Cell(variant.name, detail=ended, value=variant.name, swatch=(style.color, style.symbol))
 
     return Column(what, cell, numeric=False, weight=Weight.BRIEF)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
+from perfkit.analysis.pipeline.fastest_variant import is_sound
 from perfkit.core.record import Measurement
 from perfkit.core.units import format_seconds
 from perfkit_reports.charts import pareto
@@ -109,6 +110,8 @@ def _describe_table(analysis: Analysis) -> Iterator[str]:
         yield from sections.describe_utilization(analysis)
     else:
         yield "Memory changes are relative to the baseline."
+        if any(variant.difference is not None for variant in analysis.variants):
+            yield "Speed-ups are means over pairs of processes, so they may differ from the ratio of the step times."
 
 
 def _build_found(analysis: Analysis) -> tuple[Text, ...]:
@@ -164,12 +167,14 @@ def _build_trade_off(analysis: Analysis) -> Chart | None:
     if suite_headline.is_alone(analysis) or len(points) < 2:
         return None
     chart = pareto.build_chart(points, suite_cells.get_throughput_unit(placed[0]))
+    not_valid = any(not point.valid for point in points)
     apart = "Throughputs come from different sessions; the machine may have changed in between."
     caption = (
         "Up and to the left is better.",
         f"Dotted line, the Pareto front: {', '.join(analysis.pareto) or 'none'}.",
         *([apart] if len(analysis.sessions) > 1 else []),
-        *(["Hover to see names where points crowd."] if len(placed) > pareto.ALL_NAMED else []),
+        *(["Hollow points do not count: the loss differs, or a technique had no effect."] if not_valid else []),
+        *(["Hover to see names where points crowd."] if len(pareto.place_names(points)) < len(points) else []),
     )
     return None if chart is None else replace(chart, title="Speed and memory", caption=" ".join(caption))
 
@@ -190,13 +195,20 @@ def _build_point(variant: Variant, analysis: Analysis) -> pareto.ParetoPoint | N
         on_front,
         low=_scale_throughput(step, rate, slow),
         high=_scale_throughput(step, rate, fast),
+        valid=is_sound(variant),
         told=(
             suite_cells.make_throughput_cell(variant).text,
             f"{memory.text} at the peak {memory.detail}",
             f"step {time.text}, {time.detail}",
-            "on the Pareto front" if on_front else "another variant is better in both",
+            _describe_place(variant, on_front=on_front),
         ),
     )
+
+
+def _describe_place(variant: Variant, *, on_front: bool) -> str:
+    if not is_sound(variant):
+        return f"does not count: {suite_headline.explain_unsound(variant)}"
+    return "on the Pareto front" if on_front else "another variant is better in both"
 
 
 def _scale_throughput(

@@ -168,7 +168,7 @@ def _list_qualifications(analysis: Analysis) -> Iterator[str]:
         if not is_sound(variant) and (best is None or get_ratio(variant) < get_ratio(best)):
             yield (
                 f"{variant.name} measured {suite_cells.make_speed_up_cell(variant).text} but does not count: "
-                f"{_explain_unsound(variant)}."
+                f"{explain_unsound(variant)}."
             )
     broken = [variant.name for variant in analysis.variants if variant.parity.not_finite_step is not None]
     if broken:
@@ -186,7 +186,8 @@ def _describe_loss(variant: Variant) -> str:
     return _LOSSES.get(variant.parity.verdict, f"loss {variant.parity.verdict}")
 
 
-def _explain_unsound(variant: Variant) -> str:
+def explain_unsound(variant: Variant) -> str:
+    """Why a variant that is not sound does not count."""
     if variant.parity.not_finite_step is not None:
         return "its loss is not finite"
     differs = variant.parity.verdict == "differs"

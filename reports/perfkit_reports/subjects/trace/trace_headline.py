@@ -13,6 +13,7 @@ from perfkit.core.texts.name_lists import list_first
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.readers.trace_sources import derive_trace_name
+from perfkit_reports.names import shorten_cause
 from perfkit_reports.subjects.trace.fixes import describe_advice
 from perfkit_reports.subjects.trace.limit import describe_limit
 from perfkit_reports.subjects.trace.series import choose_focus_trace
@@ -29,7 +30,7 @@ def build_headline(analysis: TraceAnalysis) -> str:
         return "No trace could be read."
     if difference is None:
         return summarize_trace(analysis, trace)
-    return format_sentence(format_verdict(difference, get_file_name(difference.before_trace)))
+    return format_sentence(format_verdict(difference, get_file_name(difference.before_trace), shorten_cause))
 
 
 def get_file_name(trace: RankTrace) -> str:
