@@ -119,5 +119,8 @@ def _round_number(value: object) -> object:
 
 
 def _keep_units_together(sentence: str) -> str:
-    """A sentence with non-breaking spaces between numbers and units."""
-    return re.sub(r"(?<=\d) (?=(?:%|ns|us|ms|s|min|GB/s|[kMGTP]?FLOPs?|[KMGT]iB)\b|%)", "\u00a0", sentence)
+    """A sentence with non-breaking spaces between numbers and units, and no break inside `3.1e-03`."""
+    kept = re.sub(
+        r"(?<=\d) (?=(?:%|ns|us|ms|s|min|GB/s|[kMGTP]?FLOPs?|[KMGT]iB)\b|%)|(?<=[≤>]) (?=\d)", "\u00a0", sentence
+    )
+    return re.sub(r"(?<=\de-)(?=\d)", "\u2060", kept)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from perfkit.analysis.compare.device_clocks import find_main_limit, format_megahertz
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
-from perfkit.analysis.model.suite import Analysis, DeviceClocks, Variant
+from perfkit.analysis.model.suite import Analysis, DeviceClocks, Parity, Variant
 from perfkit.analysis.pipeline.fastest_variant import is_sound
 from perfkit.core import units
 from perfkit.core.record import Measurement, get_whole
@@ -216,12 +216,20 @@ def make_loss_cell(variant: Variant) -> Cell:
     if parity.verdict == "unknown":
         return make_unknown_cell(parity.basis or variant.reason)
     tone = {"equal": "good", "within tolerance": "good", "differs": "bad"}.get(parity.verdict, "unsure")
-    detail = "" if parity.max_relative is None else f"max {format_relative(parity.max_relative)}"
-    if detail and parity.tolerance is not None:
-        detail += f" of {format_relative(parity.tolerance)} allowed"
+    detail = _format_loss_difference(parity)
     if detail and parity.steps < parity.recorded_steps:
         detail += f", {parity.steps} of {parity.recorded_steps} steps"
     return Cell(parity.verdict, id=parity.verdict, detail=detail, value=parity.max_relative, tone=tone)
+
+
+def _format_loss_difference(parity: Parity) -> str:
+    """`3.1e-03 ≤ 2.0e-02`: the largest difference beside its tolerance."""
+    if parity.max_relative is None:
+        return ""
+    largest = format_relative(parity.max_relative)
+    if parity.tolerance is None:
+        return f"max {largest}"
+    return f"{largest} {'≤' if parity.max_relative <= parity.tolerance else '>'} {format_relative(parity.tolerance)}"
 
 
 def make_active_cell(variant: Variant) -> Cell:

@@ -133,7 +133,9 @@ _PEAK_MEMORY = _build_measured_column("Peak memory", suite_cells.make_peak_memor
 _MFU_HELP = "model FLOPs over peak FLOPs; HFU includes recomputed FLOPs"
 _MFU = _build_measured_column("MFU", suite_cells.make_utilization_cell, help=_MFU_HELP)
 _ENERGY = _build_measured_column("Energy per step", suite_cells.make_energy_cell, weight=Weight.NORMAL)
-_LOSS_HELP = "max relative difference from the baseline's loss, same data and seed; multiple losses are summed"
+_LOSS_HELP = (
+    "max relative difference from the baseline's loss and its tolerance, same data and seed; multiple losses are summed"
+)
 _LOSS = _build_measured_column("Loss", suite_cells.make_loss_cell, numeric=False, help=_LOSS_HELP)
 _ACTIVE = _build_measured_column(
     "Applied", suite_cells.make_active_cell, numeric=False, help="checks that the techniques took effect"
