@@ -32,6 +32,21 @@ _CUT = """(width) => {
 }"""
 _COUNT = """() => [...document.querySelectorAll(".chart")].filter((chart) => chart.checkVisibility())
   .map((chart) => [chart.dataset.figure, chart.querySelectorAll(".scatterlayer .point").length])"""
+# Dots of the roofline by key, each with the first cell of its row on paper or the switch of its kind.
+_DOTS = """() => {
+  const squeeze = (part) => part.innerText.replace(/\\s+/g, "");
+  const rows = new Map([...document.querySelectorAll("main tr[data-key]")]
+    .filter((row) => row.checkVisibility()).map((row) => [row.dataset.key, squeeze(row.cells[0])]));
+  const kinds = new Map([...document.querySelectorAll("[data-layers] input[data-key=kind]")]
+    .map((box) => [box.dataset.value, squeeze(box.closest("label"))]));
+  const shown = document.querySelector("[data-figure=roofline]").data
+    .filter((trace) => trace.meta?.kind && trace.visible !== false);
+  return shown.flatMap(({ customdata, meta }) =>
+    customdata.map((key) => [key, rows.get(key) ?? (meta.kind === "step" ? kinds.get("step") : null)]));
+}"""
+# Names of the kinds of work and of the series that are told apart by color.
+_LOOKS = """() => [...document.querySelectorAll("[data-layers] input:is([data-key=work], [data-key=series]):checked")]
+  .map((box) => box.closest("label").innerText.replace(/\\s+/g, ""))"""
 
 
 @pytest.fixture
@@ -43,12 +58,17 @@ def page(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Pa
     return page
 
 
-@pytest.mark.parametrize("page", ["plan", "history"], indirect=True)
-def test_every_row_and_legend_is_on_paper(page: Page, tmp_path: Path) -> None:
-    path = tmp_path / "report.pdf"
+def _print(page: Page, folder: Path) -> str:
+    """The text on paper, without spaces."""
+    path = folder / "report.pdf"
     page.pdf(path=path, **_PAPER)
     sheets = (normalize("NFKC", sheet.extract_text()) for sheet in PdfReader(path).pages)  # without ligatures
-    printed = "".join("".join(sheet.split()) for sheet in sheets)
+    return "".join("".join(sheet.split()) for sheet in sheets)
+
+
+@pytest.mark.parametrize("page", ["plan", "history"], indirect=True)
+def test_every_row_and_legend_is_on_paper(page: Page, tmp_path: Path) -> None:
+    printed = _print(page, tmp_path)
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     texts = page.evaluate(_TEXTS)
@@ -57,7 +77,7 @@ def test_every_row_and_legend_is_on_paper(page: Page, tmp_path: Path) -> None:
     page.close()
 
 
-@pytest.mark.parametrize(("page", "points"), [("plan", 6), ("history", 18)], indirect=["page"])
+@pytest.mark.parametrize(("page", "points"), [("plan", 6), ("history", 18), ("trace", 10)], indirect=["page"])
 def test_nothing_is_cut_at_the_right_and_every_point_is_drawn(page: Page, points: int) -> None:
     page.set_viewport_size({"width": _WIDTH, "height": 1000})
     page.emulate_media(media="print")
@@ -65,4 +85,21 @@ def test_nothing_is_cut_at_the_right_and_every_point_is_drawn(page: Page, points
     assert page.evaluate(_CUT, _WIDTH) == []
     drawn = dict(page.evaluate(_COUNT))
     assert max(drawn.values()) >= points, drawn
+    page.close()
+
+
+@pytest.mark.parametrize("page", ["trace"], indirect=True)
+def test_every_dot_of_a_roofline_is_in_a_table_or_legend_on_paper(page: Page, tmp_path: Path) -> None:
+    tabs = page.locator('[class*="-panel"][hidden]').count()
+    printed = _print(page, tmp_path)
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    dots = page.evaluate(_DOTS)
+    assert len(dots) > 10
+    assert [key for key, name in dots if name is None or normalize("NFKC", name) not in printed] == []
+    looks = page.evaluate(_LOOKS)
+    assert looks
+    assert [name for name in looks if name not in printed] == []
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator('[class*="-panel"][hidden]').count() == tabs
     page.close()

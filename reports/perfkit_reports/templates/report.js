@@ -356,16 +356,32 @@
     }),
   );
   dark.addEventListener("change", redraw);
+  // Paper has no tabs: the tables with the dots that a roofline shows are printed beside the chosen ones.
+  function findPanelsOfDots() {
+    const dots = [...drawn].filter((chart) => chart.dataset.figure.startsWith("roofline") && chart.data).flatMap(({ data }) => data).filter((trace) => keys(trace) && trace.visible !== false);
+    const wanted = new Set(dots.flatMap(keys));
+    const missing = (rows) => rows.filter((row) => wanted.has(row.dataset.key));
+    for (const row of missing(all("main tr[data-key]").filter((row) => row.checkVisibility()))) wanted.delete(row.dataset.key);
+    return all(`[class*="-panel"][hidden]`).filter((panel) => {
+      const rows = missing(all("tr[data-key]", panel));
+      rows.forEach((row) => wanted.delete(row.dataset.key));
+      return rows.length;
+    });
+  }
   let unfolded = [];
+  let untabbed = [];
   addEventListener("beforeprint", () => {
     unfolded = all("details:not([open])"); // paper does not unfold
     unfolded.forEach((fold) => (fold.open = true));
     printing = true;
-    all(".chart").filter((chart) => chart.offsetParent).forEach(draw); // not those of hidden panels
+    all(".chart").filter((chart) => chart.offsetParent && figures[chart.dataset.figure]).forEach(draw); // not those of hidden panels
+    untabbed = findPanelsOfDots();
+    untabbed.forEach((panel) => (panel.hidden = false));
   });
   addEventListener("afterprint", () => {
     printing = false;
     unfolded.forEach((fold) => (fold.open = false));
+    untabbed.forEach((panel) => (panel.hidden = true));
     redraw();
   });
 
