@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -22,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "examples" / "h100_qwen1.5_forward.json.gz"
 IMAGES = ROOT / "docs" / "images"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+MARGIN = 20  # pixels around a section
+ALIKE = 18  # of 765: colors that differ by less are one
 COLORS = 256  # of a saved picture: pages are flat, and files a third of the size
 
 
@@ -55,11 +59,11 @@ def of_trace(browser: Browser, folder: Path) -> None:
         if section == "roofline":
             page.locator("#roofline .main-svg").first.wait_for()
         page.wait_for_timeout(500)
-        page.locator(f"#{section}").screenshot(path=IMAGES / f"{name}.png")
+        draw_part(page, f"#{section}", IMAGES / f"{name}.png")
     page.goto(f"{page.url.partition('#')[0]}#flame")
     page.locator("#flame .flame").first.wait_for()
     page.wait_for_timeout(500)
-    page.locator("#flame").screenshot(path=IMAGES / "flame.png")
+    draw_part(page, "#flame", IMAGES / "flame.png")
     for name, height in (("trace_roofline", None), ("trace_win", 700), ("flame", None), ("timeline", None)):
         save_small(IMAGES / f"{name}.png", height)
     save_small(IMAGES / "analyze.png", 1500)
@@ -71,7 +75,8 @@ def of_bench(browser: Browser, folder: Path) -> None:
     page.screenshot(path=IMAGES / "report.png")
     page.locator("#roofline").scroll_into_view_if_needed()
     page.locator("#roofline .main-svg").first.wait_for()
-    page.locator("#roofline").screenshot(path=IMAGES / "roofline.png")
+    page.wait_for_timeout(500)  # drawn with the next frames
+    draw_part(page, "#roofline", IMAGES / "roofline.png")
     parts = []
     for name in ("memory-peak", "memory-timeline-0"):
         figure = page.locator(f"figure:has([data-figure={name}])")
@@ -106,11 +111,41 @@ def opened(browser: Browser, folder: Path, width: int, height: int) -> Page:
     return page
 
 
+def draw_part(page: Page, selector: str, picture: Path) -> None:
+    """A part of a page with a margin, but below it, where it has its own."""
+    box = page.locator(selector).first.bounding_box()
+    assert box is not None, selector
+    above = page.evaluate("scrollY")
+    clip = {
+        "x": box["x"] - MARGIN,
+        "y": box["y"] + above - MARGIN,
+        "width": box["width"] + 2 * MARGIN,
+        "height": box["height"] + MARGIN,
+    }
+    page.screenshot(path=picture, clip=clip, full_page=True)
+
+
 def save_small(picture: Path, height: int | None = None) -> None:
     """Keep the first pixels, and fewer colors."""
     with Image.open(picture) as image:
-        cut = image.convert("RGB").crop((0, 0, image.width, min(height or image.height, image.height)))
-    cut.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(picture, optimize=True)
+        cut = np.asarray(image.convert("RGB").crop((0, 0, image.width, min(height or image.height, image.height))))
+    colors, which, counts = np.unique(cut.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    kept = choose_palette(colors[np.argsort(-counts)].astype(int))
+    nearest = np.abs(colors.astype(int)[:, None] - kept[None]).sum(axis=2).argmin(axis=1).astype(np.uint8)
+    small = Image.fromarray(nearest[which].reshape(cut.shape[:2]), "P")
+    small.putpalette(kept.astype(np.uint8).tobytes())
+    small.save(picture, optimize=True)
+
+
+def choose_palette(colors: npt.NDArray[np.int_]) -> npt.NDArray[np.int_]:
+    """The most frequent colors (rows, in this order) that differ: small legends keep theirs, shades of letters go."""
+    kept: list[npt.NDArray[np.int_]] = []
+    for color in colors:
+        if all(np.abs(color - other).sum() > ALIKE for other in kept):
+            kept.append(color)
+        if len(kept) == COLORS:
+            break
+    return np.stack(kept)
 
 
 if __name__ == "__main__":

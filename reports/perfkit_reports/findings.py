@@ -9,7 +9,7 @@ from perfkit_reports.wording import format_sentence
 
 ICONS = {"gain": "▲", "warning": "!", "note": "i"}
 _NOTHING = 1e-3  # share of the sum below which a gain counts as none
-_MORE = 1.001  # times the sum: above it a simulated gain needs a second cause
+_MORE = 1.005  # times the sum: above it a simulated gain needs a second cause
 _BOUNDS = {AT_MOST: "up to"}
 WORDS = {"gain": "Gain", "warning": "Warning", "note": "Note"}
 
@@ -35,7 +35,7 @@ def format_gain(finding: Finding) -> str:
 def format_expected_gain(finding: Finding) -> str:
     """`7.91 ms per step (simulated)`; without a simulation `up to 14.7 ms per step`.
 
-    A gain above its sum says what the change removes in addition.
+    A gain above its sum says what the change removes in addition, or how much of it is elsewhere.
     """
     gain = format_brief_gain(finding)
     if finding.simulated_s is None or finding.gain_s is None:
@@ -55,6 +55,8 @@ def _format_second_cause(finding: Finding) -> str:
     simulated_s, summed_s, touched = finding.simulated_s, finding.gain_s, finding.touched
     if touched is None or simulated_s is None or summed_s is None or simulated_s <= _MORE * summed_s:
         return ""
+    if touched.kernels_s == 0:  # what it removes is its own subject
+        return f"; {units.format_seconds(simulated_s - summed_s)} of it elsewhere in the step"
     parts = {"gaps": touched.gaps_s, "CPU time": touched.cpu_s, "waits": touched.waits_s}
     removed = [f"{units.format_seconds(seconds)} of {what}" for what, seconds in parts.items() if seconds > 0]
     return f"; also removes {', '.join(removed)}" if removed else ""

@@ -24,7 +24,7 @@ from perfkit_reports.charts.frame import (
     format_hover,
 )
 from perfkit_reports.charts.roofline_plane import RooflinePlane, RooflineSeries, get_coordinates
-from perfkit_reports.charts.roofs import AxisLimits, Roof, build_roofs, compute_limits, is_placeable
+from perfkit_reports.charts.roofs import DATASHEET, AxisLimits, Roof, build_roofs, compute_limits, is_placeable
 from perfkit_reports.document.blocks import Chart, Layer
 from perfkit_reports.names import shorten_kernel, shorten_middle
 from perfkit_reports.palette import NEUTRAL, VERMILLION, WORK, WorkStyle, find_work_style
@@ -241,7 +241,7 @@ def _build_roof_label(roof: Roof, others: Sequence[Roof]) -> Note:
     )
     return {
         "name": f"{kind} {'below' if roof.below else 'above'}{' several' if roof.device else ''}|{_name_roof(roof)}",
-        "text": escape_text(roof.label, 72),
+        "text": escape_text(roof.label.removesuffix(DATASHEET), 72),  # which dashes say
         "showarrow": False,
         "font": {"size": 11},
         "yanchor": "top" if roof.below else "bottom",

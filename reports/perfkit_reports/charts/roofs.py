@@ -19,6 +19,7 @@ _PEAKS = (CeilingLevel.MATRIX, CeilingLevel.VECTOR)
 _BANDWIDTHS = {CeilingLevel.MEMORY: "memory", CeilingLevel.L3: "L3", CeilingLevel.L2: "L2"}
 _LEAST_SHARE = 3e-3  # points below this share of the step do not stretch the axes
 _MOST_DECADES = 6
+DATASHEET = " (datasheet)"  # ends the name of a roof that was not measured
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Roof:
     @property
     def label(self) -> str:
         device = f"{shorten_middle(self.device, 24)}: " if self.device else ""
-        return f"{device}{self.name} {self.rate}" + ("" if self.measured else " (datasheet)")
+        return f"{device}{self.name} {self.rate}" + ("" if self.measured else DATASHEET)
 
     @property
     def flat(self) -> bool:

@@ -109,8 +109,8 @@ def _make_breakable(name: str) -> Markup:
 
 
 def _make_path_breakable(name: str) -> Markup:
-    """A module's or op's name with break opportunities at its separators: `GPT_0/Block_3/Linear_5`."""
-    return Markup(re.sub(r"(?<=\w)/(?=\w)", "/<wbr>", str(escape(name))))
+    """A module's or op's name with break opportunities at its separators: `GPT_0/Block_3`, `aten::_flash_attention`."""
+    return Markup(re.sub(r"(?<=\w)/(?=\w)|(?<=[a-z0-9])_(?=[a-z])", r"\g<0><wbr>", str(escape(name))))
 
 
 def _round_number(value: object) -> object:

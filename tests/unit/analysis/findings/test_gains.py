@@ -170,7 +170,7 @@ def test_no_gain_is_larger_than_the_time_that_its_change_removes(tmp_path: Path)
             assert 0 <= gain_s <= removed_s + 1e-9, finding_id
 
 
-def test_a_gain_above_its_sum_says_what_else_goes(tmp_path: Path) -> None:
+def test_a_gain_above_its_sum_says_how_much_is_elsewhere_or_what_else_goes(tmp_path: Path) -> None:
     host = _of(_analysed(tmp_path, _steps(every_us=40)), "launch.cpu_bound")
     assert host.touched is not None
     assert (host.touched.kernels_s, host.touched.waits_s) == (0.0, 0.0)
@@ -178,4 +178,6 @@ def test_a_gain_above_its_sum_says_what_else_goes(tmp_path: Path) -> None:
     assert host.gain_s is not None
     for sum_s, said in ((host.simulated_s * 0.8, True), (host.simulated_s * 1.2, False)):
         shown = findings.format_expected_gain(replace(host, gain_s=sum_s))
-        assert (units.format_seconds(host.touched.cpu_s) in shown) == said
+        assert (units.format_seconds(host.simulated_s - sum_s) in shown) == said
+    kernels = replace(host, touched=replace(host.touched, kernels_s=1e-4), gain_s=host.simulated_s * 0.8)
+    assert units.format_seconds(host.touched.cpu_s) in findings.format_expected_gain(kernels)
