@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "examples" / "h100_qwen1.5_forward.json.gz"
 IMAGES = ROOT / "docs" / "images"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+NARROW = 800  # pixels
 MARGIN = 20  # pixels around a section
 ALIKE = 18  # of 765: colors that differ by less are one
 COLORS = 256  # of a saved picture: pages are flat, and files a third of the size
@@ -73,17 +74,23 @@ def of_bench(browser: Browser, folder: Path) -> None:
     """The beginning of a benchmark's report, its roofline, and its memory at the peak and over a step."""
     page = opened(browser, folder, 1440, 1000)
     page.screenshot(path=IMAGES / "report.png")
-    page.locator("#roofline").scroll_into_view_if_needed()
-    page.locator("#roofline .main-svg").first.wait_for()
+    roofline = page.locator("figure:has([data-figure=roofline])")
+    roofline.scroll_into_view_if_needed()
+    roofline.locator(".main-svg").first.wait_for()
     page.wait_for_timeout(500)  # drawn with the next frames
-    draw_part(page, "#roofline", IMAGES / "roofline.png")
+    roofline.screenshot(path=IMAGES / "roofline.png")
+    page.set_viewport_size({"width": NARROW, "height": 1000})  # figures stand below each other
+    page.goto(f"{page.url.partition('#')[0]}#memory")  # unfolds it
+    page.wait_for_timeout(500)
     parts = []
     for name in ("memory-peak", "memory-timeline-0"):
         figure = page.locator(f"figure:has([data-figure={name}])")
         figure.scroll_into_view_if_needed()
         figure.locator(".main-svg").first.wait_for()
         parts.append(Image.open(io.BytesIO(figure.screenshot())))
-    both = Image.new("RGB", (parts[0].width, sum(part.height + 12 for part in parts) - 12), "#f7f7f5")
+    both = Image.new(
+        "RGB", (max(part.width for part in parts), sum(part.height + 12 for part in parts) - 12), "#f7f7f5"
+    )
     both.paste(parts[0], (0, 0))
     both.paste(parts[1], (0, parts[0].height + 12))
     both.save(IMAGES / "memory.png")
@@ -100,7 +107,7 @@ def of_loop(browser: Browser, folder: Path) -> None:
 def of_check(browser: Browser, folder: Path) -> None:
     """A check's verdict, what stands out, and its quantities."""
     opened(browser, folder, 1300, 1000).locator("main").screenshot(path=IMAGES / "check.png")
-    save_small(IMAGES / "check.png", 1870)
+    save_small(IMAGES / "check.png", 1690)
 
 
 def opened(browser: Browser, folder: Path, width: int, height: int) -> Page:

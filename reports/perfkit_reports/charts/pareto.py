@@ -22,6 +22,7 @@ _NAME = 28  # characters
 # Pixels of the narrowest plot, of a letter and a line, and of a point: a name stands where it covers nothing.
 _PLOT_WIDTH, _PLOT_HEIGHT = 330.0, 320.0
 _LETTER, _LINE, _POINT = 6.4, 14.0, 13.0
+_CAP = 4.0  # half the width of an interval's ends
 # Where a name stands beside its point, with the shift of its center in its own widths and heights.
 _SIDES = {
     "top center": (0.0, 1.0),
@@ -96,18 +97,19 @@ def _build_figure(points: Sequence[ParetoPoint], rate_unit: str) -> Figure:
         traces,
         margin={"l": 76, "r": 28, "t": 24, "b": 52},
         xaxis=build_axis(f"peak memory ({unit})", range=_compute_range([point.bytes / scale for point in points])),
-        yaxis=build_axis(rate_unit, range=_compute_range([point.rate for point in points]), tickformat="~s"),
+        yaxis=build_axis(rate_unit, range=_compute_range(_list_rates(points)), tickformat="~s"),
     )
 
 
 def place_names(points: Sequence[ParetoPoint]) -> dict[str, str]:
     """Where names stand, by name: those of the front first, then of the fastest; of others without room nothing."""
-    width, height = (_compute_range([getattr(point, what) for point in points])[1] for what in ("bytes", "rate"))
+    width = _compute_range([point.bytes for point in points])[1]
+    height = _compute_range(_list_rates(points))[1]
     dots = {
         point.name: _Box(point.bytes / width * _PLOT_WIDTH, point.rate / height * _PLOT_HEIGHT, _POINT, _POINT)
         for point in points
     }
-    taken = list(dots.values())
+    taken = [*dots.values(), *(_build_bar_box(point, dots[point.name], height) for point in points)]
     sides: dict[str, str] = {}
     for point in sorted(points, key=lambda point: (not point.on_front, -point.rate)):
         for side in _SIDES:
@@ -117,6 +119,19 @@ def place_names(points: Sequence[ParetoPoint]) -> dict[str, str]:
                 taken.append(box)
                 break
     return sides
+
+
+def _list_rates(points: Sequence[ParetoPoint]) -> list[float]:
+    """The upper ends of the intervals."""
+    return [point.rate if point.high is None else point.high for point in points]
+
+
+def _build_bar_box(point: ParetoPoint, dot: _Box, height: float) -> _Box:
+    """The interval of a point as drawn."""
+    if point.low is None or point.high is None:
+        return dot
+    scale = _PLOT_HEIGHT / height
+    return _Box(dot.x, (point.low + point.high) / 2 * scale, 2 * _CAP, (point.high - point.low) * scale)
 
 
 def _name_point(point: ParetoPoint) -> str:
@@ -158,7 +173,7 @@ def _build_error_bar(point: ParetoPoint) -> dict[str, Any]:
         "array": [point.high - point.rate],
         "arrayminus": [point.rate - point.low],
         "thickness": 1.2,
-        "width": 4,
+        "width": _CAP,
     }
 
 

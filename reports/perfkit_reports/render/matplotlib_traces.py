@@ -183,21 +183,26 @@ TRACES = {
     "bar": _draw_bars,
     "scatter": _draw_scatter,
 }  # (pane, trace, layout, drawing order)
-_BESIDE = {1: "bottom", -1: "top"}
+_BESIDE = {1: "bottom", 0: "center", -1: "top"}
+_ACROSS = {1: "left", 0: "center", -1: "right"}
+_UP = {"top": 1, "middle": 0, "bottom": -1}
+_RIGHT = {"right": 1, "center": 0, "left": -1}
 
 
 def write_names(pane: Pane, trace: Trace) -> None:
-    """Texts of dots, above or below them; on the other side if another text overlaps."""
-    side = {"top center": 1, "bottom center": -1}[trace["textposition"]]
+    """Texts of dots, beside them; of those above or below on the other side if another text overlaps."""
+    vertical, horizontal = trace["textposition"].split(" ")
+    side, across = _UP[vertical], _RIGHT[horizontal]
     sizes = _repeat_value(trace["marker"]["size"], len(trace["x"]))
     for x, y, text, size in zip(
         pane.place_xs(trace["x"]), pane.place_ys(trace["y"]), trace["text"], sizes, strict=True
     ):
         occupied = [other.get_window_extent() for other in pane.axes.texts]
         offset = size / 2 + 2
-        label = write_text(pane.axes, strip_markup(text), (x, y), (0, side * offset), va=_BESIDE[side], ha="center")
-        if any(label.get_window_extent().overlaps(box) for box in occupied):
-            label.set(va=_BESIDE[-side], position=(0, -side * offset * POINT))
+        shift = (across * offset, side * offset)
+        label = write_text(pane.axes, strip_markup(text), (x, y), shift, va=_BESIDE[side], ha=_ACROSS[across])
+        if side and any(label.get_window_extent().overlaps(box) for box in occupied):
+            label.set(va=_BESIDE[-side], position=(across * offset * POINT, -side * offset * POINT))
 
 
 def write_text(
