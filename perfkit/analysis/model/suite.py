@@ -176,8 +176,8 @@ class Variant(Struct):
     `rank_differences` what differs between their environments. `fleet` shows from their traces which rank waits for
     which. `pipeline` is a traced step of the ranks of a pipeline. `expert_loads` are the loads of each layer's experts,
     over all ranks of its first run. `clocks` is None where no driver reported them. `trace_backend` and its
-    reason are those of the first rank's record. `verify` is a command that measures it again beside its baseline: claims, losses,
-    time and memory; "" for an attached loop and for launchers of a cluster.
+    reason are those of the first rank's record. `verify` is a command that measures it again beside its baseline:
+    claims, losses, time and memory; "" for an attached loop and for launchers of a cluster.
     """
 
     name: str
