@@ -62,7 +62,8 @@ def apply_all(techniques: Sequence[Technique], state: TrainState) -> AppliedTech
 
 
 def _apply_technique(technique: Technique, state: TrainState, setup: list[SetupCost]) -> TrainState:
-    reason = explain_inability(technique, state.acts_on)
+    stands_in = state.planned_for is not None and technique.plannable().stands_in
+    reason = technique.unavailable(state.acts_on) if stands_in else explain_inability(technique, state.acts_on)
     if reason is not None:
         raise UnavailableError(reason, id=classify_inability(technique))
     start = perf_counter()

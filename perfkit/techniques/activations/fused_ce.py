@@ -74,7 +74,9 @@ class FusedCe(Technique):
     def plannable(self) -> PlanSupport:
         if self.backend == "torch":
             return PlanSupport()
-        return PlanSupport(reason="planned with the tensors and products of liger-kernel 0.8.5, not its kernels")
+        return PlanSupport(
+            reason="planned with the tensors and products of liger-kernel 0.8.5, not its kernels", stands_in=True
+        )
 
     def apply(self, state: TrainState) -> TrainState:
         linear_loss = state.workload.linear_loss

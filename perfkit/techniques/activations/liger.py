@@ -57,7 +57,7 @@ class Liger(Technique):
         return None if runs else "Liger's kernels are written in Triton, and run on GPUs only"
 
     def plannable(self) -> PlanSupport:
-        return PlanSupport(reason="planned with the tensors of liger-kernel 0.8.5, not its kernels")
+        return PlanSupport(reason="planned with the tensors of liger-kernel 0.8.5, not its kernels", stands_in=True)
 
     def apply(self, state: TrainState) -> TrainState:
         kind = getattr(getattr(state.model, "config", None), "model_type", "")

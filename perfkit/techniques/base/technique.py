@@ -73,10 +73,14 @@ class PlanMode(StrEnum):
 
 
 class PlanSupport(NamedTuple):
-    """A technique's plan mode, and a line on differences from a run; empty if there are none."""
+    """A technique's plan mode, and a line on differences from a run; empty if there are none.
+
+    `stands_in`: code of perfkit's own stands for the package's, which need not be installed.
+    """
 
     how: PlanMode = PlanMode.APPLIED
     reason: str = ""
+    stands_in: bool = False
 
 
 _COMPILED = "compiled as for a CPU, without its kernels; a GPU's fusions may leave other temporaries"
