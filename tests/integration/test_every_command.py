@@ -211,6 +211,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "advise": advise,
     "tune": tune,
     "explain": listed("explain", "sync.item"),
+    "mcp": listed("mcp", "--skill"),
     **{name: listed(name) for name in ("techniques", "findings", "schema", "workloads", "devices")},
 }
 

@@ -12,6 +12,7 @@ import perfkit
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import ParamValue
 from perfkit.workloads.model_loss import compute_loss
+from perfkit.workloads.user_code import NO_USER_CODE
 from perfkit.workloads.user_workload import (
     UserCodeError,
     find_defined_names,
@@ -215,3 +216,10 @@ def test_a_text_that_does_not_tell(tmp_path: Path, line: str) -> None:
     path = tmp_path / "train.py"
     path.write_text(f"build_ = 1\n{line}\n")
     assert find_defined_names(path) is None
+
+
+def test_a_process_that_must_not_run_code_does_not_read_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NO_USER_CODE, "1")
+    with pytest.raises(UsageError) as refused:
+        load("no_such_file.py:build")
+    assert refused.value.id == "usage.user_code"

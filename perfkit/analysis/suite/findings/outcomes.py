@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from perfkit.analysis.memory.findings.account_view import AccountView
 from perfkit.analysis.memory.findings.remedies import REMEDIES, SMALLER_BATCH
-from perfkit.analysis.model.finding import Finding, GainRange
+from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import ClaimResult, Variant
 from perfkit.analysis.suite.engagement import IN_PART
+from perfkit.analysis.suite.findings.measured_gains import get_saved_bytes, measure_saved_bytes, measure_saved_time
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.core.allocations import ACTIVATION, HOST, OTHER
 from perfkit.core.record import RunStatus, get_value
@@ -221,8 +222,8 @@ def find_speedup(suite: SuiteView) -> Iterator[Finding]:
             action=f"Enable {variant.name}.",
             details=_describe_break_even(variant),
             gain_s=None if step is None or variant.comparison_unit else difference.compute_saved_s(step),
-            gain_bytes=None if variant.comparison_unit else _get_saved_bytes(variant, base),
-            gains=(*_measure_saved_time(variant, step), *_measure_saved_bytes(variant, base)),
+            gain_bytes=None if variant.comparison_unit else get_saved_bytes(variant, base),
+            gains=(*measure_saved_time(variant, step), *measure_saved_bytes(variant, base)),
             techniques=variant.techniques,
             figures=_list_figures(variant, base),
         )
@@ -268,8 +269,8 @@ def find_memory_saving(suite: SuiteView) -> Iterator[Finding]:
             evidence=f"{price}: {_format_evidence(variant, base)}",
             action=f"Enable {variant.name} where memory limits the batch or the model, and use the memory for a "
             "larger batch.",
-            gain_bytes=_get_saved_bytes(variant, base),
-            gains=tuple(_measure_saved_bytes(variant, base)),
+            gain_bytes=get_saved_bytes(variant, base),
+            gains=tuple(measure_saved_bytes(variant, base)),
             techniques=variant.techniques,
             figures=_list_figures(variant, base),
         )
@@ -290,27 +291,6 @@ def _has_memory_saving(variant: Variant) -> bool:
     return (
         variant.memory_ratio is not None and not variant.comparison_unit and variant.memory_ratio < 1 - _NOTABLE_MEMORY
     )
-
-
-def _get_saved_bytes(variant: Variant, base: Variant) -> int | None:
-    ours, theirs = get_value(variant.peak_allocated), get_value(base.peak_allocated)
-    return None if ours is None or theirs is None else int(theirs - ours)
-
-
-def _measure_saved_time(variant: Variant, step_s: float | None) -> Iterator[GainRange]:
-    """The interval of the time that a step saves; none where batches differ."""
-    difference = variant.difference
-    if difference is None or step_s is None or variant.comparison_unit:
-        return
-    low, high = (None if ratio is None else step_s * (1 / ratio - 1) for ratio in (difference.high, difference.low))
-    yield GainRange(unit="s", low=low, high=high, basis="measured")
-
-
-def _measure_saved_bytes(variant: Variant, base: Variant) -> Iterator[GainRange]:
-    """Memory is deterministic; none where batches differ."""
-    saved = None if variant.comparison_unit else _get_saved_bytes(variant, base)
-    if saved is not None:
-        yield GainRange(unit="bytes", low=saved, high=saved, basis="measured")
 
 
 def _list_figures(variant: Variant, base: Variant) -> dict[str, float]:

@@ -86,6 +86,17 @@ def test_a_technique_that_is_faster_pays(analysis: Analysis) -> None:
     assert (finding.figures["step_s"], finding.figures["baseline_step_s"]) == (0.08, 0.1)
 
 
+def test_a_measured_gain_has_the_interval_of_the_runs(analysis: Analysis) -> None:
+    wide = Difference(baseline="baseline", ratio=0.8, low=0.5, high=1.0, verdict="faster", detectable=0.1, pairs=3)
+    (finding,) = told(analysis, difference=wide)
+    time, memory = finding.gains
+    assert (time.low, time.high, time.basis) == (pytest.approx(0.0), pytest.approx(0.08), "measured")
+    assert (memory.unit, memory.low, memory.high) == ("bytes", 0, 0)
+    assert finding.confidence == "measured"
+    assert finding.techniques == analysis.variants[1].techniques
+    assert analysis.variants[1].verify.startswith("perfkit bench -w ")
+
+
 @pytest.mark.parametrize("verdict", ["slower", "no difference"])
 def test_a_technique_that_wins_nothing_is_a_finding_too(analysis: Analysis, verdict: str) -> None:
     (finding,) = told(analysis, difference=difference(verdict, 1.1), memory_ratio=1.0)
