@@ -10,14 +10,13 @@ from perfkit.core.spec import RunSpec
 from perfkit.store.bench_command import format_bench_command
 from perfkit.trace.readers.trace_sources import STANDARD_INPUT
 
-# Changes of `perfkit analyze --what-if` that remove what a finding is about, and no less.
+# Changes of `perfkit analyze --what-if` that stand for the fix of a finding. Other findings have none: no change names
+# their rows alone. `fuse` joins neighbors only, so that it shows less than the finding.
 WHAT_IFS = {
     "comm.exposed": "comm=0",
     "copy.exposed": "copies=0",
     "copy.pageable": "copies=0",
     "fusion.elementwise": "fuse=elementwise",
-    "fusion.norm": "fuse=norm",
-    "fusion.softmax": "fuse=softmax",
     "launch.cpu_bound": "graphs",
     "launch.latency": "graphs",
     "launch.short_kernels": "graphs",

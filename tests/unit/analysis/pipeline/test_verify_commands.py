@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.analysis.pipeline.verify_commands import WHAT_IFS, make_suite_verifier
+from perfkit.analysis.replay.what_if import what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit_cli.analyze import command
 from tests.fixtures import sample_analysis
@@ -24,7 +25,11 @@ def test_changes_are_of_known_findings_and_parse() -> None:
 
 
 def test_a_simulated_finding_of_a_trace_is_verified_by_a_what_if() -> None:
-    findings = analyze_traces([EXAMPLE], jobs=1).findings
+    analysis = analyze_traces([EXAMPLE], jobs=1)
+    findings = analysis.findings
+    changes = {shlex.split(finding.verify)[4] for finding in findings if finding.verify}
+    assert changes == {"fuse=elementwise", "graphs"}
+    assert all(change.gain_s for change in what_if(analysis, *sorted(changes)))
     (fusion,) = (finding for finding in findings if finding.id == "fusion.elementwise")
     words = shlex.split(fusion.verify)
     assert words[:2] == ["perfkit", "analyze"]
@@ -53,6 +58,6 @@ def test_a_suite_benches_what_answers_a_finding() -> None:
     assert verify(replace(advised, variant="elsewhere")) == ""
 
 
-@pytest.mark.parametrize("id", ["gemm.fp32", "memory.activations"])
+@pytest.mark.parametrize("id", ["gemm.fp32", "fusion.norm", "memory.activations"])
 def test_what_cannot_be_simulated_has_no_command(id: str) -> None:
     assert id not in WHAT_IFS
