@@ -77,3 +77,15 @@ def summarize(trace: RankTrace) -> dict[str, object]:
         "kernels": sorted((row.name, row.calls, round(row.seconds * 1e9)) for row in kernels),
         "blocking": None if trace.launches is None else trace.launches.sync_calls,
     }
+
+
+@pytest.mark.parametrize("write", OTHER_WRITERS)
+def test_a_trace_compares_with_itself_in_another_format(tmp_path: Path, write: Writer) -> None:
+    source = kineto.write(machine.run(program(SEEDS[0]))[0], tmp_path / "trace.json")
+    difference = analyze(str(write(source, tmp_path / "other")), against=str(source)).difference
+    assert difference is not None
+    assert difference.before_step_s == difference.after_step_s > 0
+    changes = [(row.after_s or 0) - (row.before_s or 0) for row in difference.changes]
+    assert sum(changes) == pytest.approx(0, abs=1e-9)
+    if write is not write_xplane:  # has no ops: its kernels are rows by their own names
+        assert not any(changes)
