@@ -19,6 +19,7 @@ from perfkit.trace.readers.trace_formats import FORMATS, XPLANE
 
 _JSON = (".json", ".json.gz", ".json.zst")
 _BINARY = tuple(suffix for each in FORMATS for suffix in each.suffixes)
+_FILES = ", ".join((*_JSON, *_BINARY))
 _CONVERTED, _PERFETTO_COPY = ".trace.json", "perfetto_trace.json.gz"  # of an `.xplane.pb`
 _PERHAPS = ("", ".gz", ".gzip", ".zst", ".trace", ".raw")
 _SNIFF_BYTES = 1 << 18
@@ -102,7 +103,7 @@ def _expand_local(pattern: str) -> list[str]:
         _refuse_suite(path)
         traces = _list_traces(path)
         if not traces:
-            raise UsageError(f"{pattern}: no trace in this folder (.json, .json.gz, .json.zst)")
+            raise UsageError(f"{pattern}: no trace in this folder ({_FILES})")
     elif _MAGIC.search(pattern):
         matches = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207 - keeps the user's form
         folders = [trace for match in matches if match.is_dir() for trace in _list_traces(match)]
@@ -190,7 +191,7 @@ def _expand_remote(url: str) -> list[str]:
         kept = drop_converted([PurePosixPath(match) for match in matches if _has_trace_suffix(match)])
         traces = [match for match in matches if PurePosixPath(match) in kept]
     if not traces:
-        raise UsageError(f"{url}: no trace there (.json, .json.gz, .json.zst)")
+        raise UsageError(f"{url}: no trace there ({_FILES})")
     return sorted((str(system.unstrip_protocol(trace)) for trace in traces), key=make_natural_key)
 
 
