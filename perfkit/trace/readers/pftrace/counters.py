@@ -11,7 +11,7 @@ from perfkit.trace.readers.event_table.tables import TraceTables
 from perfkit.trace.readers.pftrace.interned import INTERNED, CounterNames
 from perfkit.trace.readers.pftrace.tracks import Tracks
 from perfkit.trace.readers.protobuf.columns import map_distinct, map_pairs, place_values
-from perfkit.trace.readers.protobuf.wire import BYTES, EIGHT_BYTES, VARINT, WireBuffer, WireFields, split_messages
+from perfkit.trace.readers.protobuf.wire import EIGHT_BYTES, WireBuffer, WireFields, split_messages
 
 # Fields of GpuCounterEvent, of its GpuCounter and of TrackEvent.
 _DESCRIPTOR, _COUNTER, _GPU, _DESCRIPTOR_NUMBER = 1, 2, 3, 4
@@ -35,22 +35,22 @@ def read_gpu_counters(
 ) -> Columns:
     """Samples of GPU counters."""
     fields, _ = split_messages(buffer, packets.events.start, packets.events.end)
-    own = fields.select(_DESCRIPTOR, BYTES)
+    own = fields.select_bytes(_DESCRIPTOR)
     for owner, start, end in zip(own.owner.tolist(), own.start.tolist(), own.end.tolist(), strict=True):
         counters.add((_OF_SEQUENCE, int(packets.sequence[owner]), 0), buffer.data[start:end])
     gpu = np.zeros(len(packets.time_ns), np.int64)
-    place_values(gpu, fields.select(_GPU, VARINT))
+    place_values(gpu, fields.select_numbers(_GPU))
     descriptor = map_distinct(packets.sequence, lambda each: counters.find_descriptor((_OF_SEQUENCE, each, 0)))
-    numbered = fields.select(_DESCRIPTOR_NUMBER, VARINT)
+    numbered = fields.select_numbers(_DESCRIPTOR_NUMBER)
     descriptor[numbered.owner] = map_pairs(
         packets.state[numbered.owner], numbered.value, lambda *key: counters.find_descriptor((INTERNED, *key))
     )
-    samples = fields.select(_COUNTER, BYTES)
+    samples = fields.select_bytes(_COUNTER)
     if not len(samples.owner):
         return NO_COUNTERS
     parts, _ = split_messages(buffer, samples.start, samples.end)
     number = np.full(len(samples.owner), NONE, np.int64)
-    place_values(number, parts.select(_NUMBER, VARINT))
+    place_values(number, parts.select_numbers(_NUMBER))
     names = map_pairs(descriptor[samples.owner], number, lambda *key: tables.name[counters.find_name(*key)])
     return {
         "name": names.astype(np.int32),
@@ -65,12 +65,12 @@ def read_gpu_counters(
 def read_counter_tracks(fields: WireFields, time_ns: Ints, track: Ints, tables: TraceTables, tracks: Tracks) -> Columns:
     """Samples of the events of counter tracks among messages of TrackEvent, which are split into `fields`."""
     kind = np.full(len(time_ns), NONE, np.int64)
-    place_values(kind, fields.select(_TYPE, VARINT))
+    place_values(kind, fields.select_numbers(_TYPE))
     rows = np.flatnonzero(kind == _COUNTER_TYPE)
     if not len(rows):
         return NO_COUNTERS
     track = np.array(track)
-    place_values(track, fields.select(_TRACK, VARINT))
+    place_values(track, fields.select_numbers(_TRACK))
     return {
         "name": map_distinct(track[rows], lambda each: tables.name[tracks.find_name(each)]).astype(np.int32),
         "thread": map_distinct(track[rows], lambda each: tables.thread[tracks.find_thread(each)]).astype(np.int32),
@@ -82,7 +82,7 @@ def read_counter_tracks(fields: WireFields, time_ns: Ints, track: Ints, tables: 
 def _read_values(fields: WireFields, count: int, whole: int, double: int) -> Ints:
     """The numbers of messages, whether they are written whole or as doubles."""
     values = np.full(count, np.nan)
-    place_values(values, fields.select(whole, VARINT))
-    exact = fields.select(double, EIGHT_BYTES)
+    place_values(values, fields.select_numbers(whole))
+    exact = fields.select_numbers(double, EIGHT_BYTES)
     values[exact.owner] = exact.value.view(np.float64)
     return values

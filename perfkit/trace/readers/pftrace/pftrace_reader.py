@@ -29,8 +29,6 @@ from perfkit.trace.readers.pftrace.track_events import TrackEventReader
 from perfkit.trace.readers.pftrace.tracks import Tracks
 from perfkit.trace.readers.protobuf.columns import place_values
 from perfkit.trace.readers.protobuf.wire import (
-    BYTES,
-    VARINT,
     WireBuffer,
     WireFields,
     find_messages,
@@ -149,24 +147,24 @@ class _PacketReader:
     def _read_part(self, buffer: WireBuffer, starts: Ints, ends: Ints) -> None:
         fields, damaged = split_messages(buffer, starts, ends)
         self.notes["broken event"] += len(damaged)
-        for raw in self._list_bytes(buffer, fields.select(_COMPRESSED, BYTES)):
+        for raw in self._list_bytes(buffer, fields.select_bytes(_COMPRESSED)):
             self._read_compressed(raw)
         count = len(starts)
         time, sequence = np.full(count, NONE, np.int64), np.zeros(count, np.int64)
         clock, flags = np.full(count, NONE, np.int64), np.zeros(count, np.int64)
         for number, column in ((_TIME, time), (_SEQUENCE, sequence), (_CLOCK, clock), (_FLAGS, flags)):
-            place_values(column, fields.select(number, VARINT))
+            place_values(column, fields.select_numbers(number))
         cleared = np.flatnonzero(flags & _CLEARS)
-        cleared = np.union1d(cleared, fields.select(_CLEARED, VARINT).owner)
+        cleared = np.union1d(cleared, fields.select_numbers(_CLEARED).owner)
         state = self._states.assign(sequence, cleared)
-        snapshots = fields.select(_CLOCK_SNAPSHOT, BYTES)
+        snapshots = fields.select_bytes(_CLOCK_SNAPSHOT)
         for owner, raw in zip(snapshots.owner.tolist(), self._list_bytes(buffer, snapshots), strict=True):
             self._clocks.add(raw, int(sequence[owner]))
         track = np.zeros(count, np.int64)
-        self._apply_defaults(buffer, fields.select(_DEFAULTS, BYTES), sequence, clock, track)
-        for raw in self._list_bytes(buffer, fields.select(_TRACK, BYTES)):
+        self._apply_defaults(buffer, fields.select_bytes(_DEFAULTS), sequence, clock, track)
+        for raw in self._list_bytes(buffer, fields.select_bytes(_TRACK)):
             self._tracks.add(raw)
-        interned = fields.select(_INTERNED, BYTES)
+        interned = fields.select_bytes(_INTERNED)
         entries, _ = split_messages(buffer, interned.start, interned.end)
         self._interned.add(buffer, entries, state[interned.owner])
         timed = np.flatnonzero(time != NONE)
@@ -175,11 +173,11 @@ class _PacketReader:
 
     def _read_work(self, buffer: WireBuffer, fields: WireFields, context: _PacketColumns) -> None:
         time, sequence, state, track = context
-        events = fields.select(_TRACK_EVENT, BYTES)
+        events = fields.select_bytes(_TRACK_EVENT)
         rows, syncs, counters, damaged = self._slices.read(
             buffer, events, time[events.owner], state[events.owner], track[events.owner]
         )
-        stages = fields.select(_RENDER_STAGE, BYTES)
+        stages = fields.select_bytes(_RENDER_STAGE)
         device_rows, broken = self._work.read(buffer, stages, time[stages.owner], state[stages.owner])
         self.notes["broken event"] += damaged + broken
         self.found = self.found or bool(len(rows["kind"]) + len(device_rows["kind"]))
@@ -188,7 +186,7 @@ class _PacketReader:
                 self._first_ns = min(self._first_ns, int(columns["start_ns"].min()))
                 self._last_ns = max(self._last_ns, int((columns["start_ns"] + columns["duration"]).max()))
         self._add(rows, syncs, counters)
-        sampled = fields.select(_GPU_COUNTERS, BYTES)
+        sampled = fields.select_bytes(_GPU_COUNTERS)
         packets = CounterPackets(sampled, *(column[sampled.owner] for column in (time, sequence, state)))
         self._add(
             device_rows,

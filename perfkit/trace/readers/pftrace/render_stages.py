@@ -26,8 +26,6 @@ from perfkit.trace.readers.protobuf.columns import (
     place_values,
 )
 from perfkit.trace.readers.protobuf.wire import (
-    BYTES,
-    VARINT,
     WireBuffer,
     WireFields,
     make_buffer,
@@ -79,7 +77,7 @@ class RenderStageReader:
             for each in (_DURATION, _QUEUE, _STAGE, _GPU, _QUEUE_NUMBER, _STAGE_NUMBER)
         }
         for each, column in number.items():
-            place_values(column, fields.select(each, VARINT))
+            place_values(column, fields.select_numbers(each))
         own = {name: np.full(count, NONE, np.int64) for name in _NUMBERS.values()}
         stating = self._read_extra(fields, own)
         stage = np.where(number[_STAGE_NUMBER] != NONE, number[_STAGE_NUMBER], number[_STAGE])
@@ -111,13 +109,13 @@ class RenderStageReader:
         names = map_pairs(
             state, stage, lambda state, stage: table[interned.specifications.get((state, stage), ("", 0))[0]]
         )
-        numbered = fields.select(_NAME_NUMBER, VARINT)
+        numbered = fields.select_numbers(_NAME_NUMBER)
         names[numbered.owner] = map_pairs(
             state[numbered.owner],
             numbered.value,
             lambda *key: table[interned.names[EVENT_NAMES].get(key, "")],
         )
-        own = fields.select(_NAME, BYTES)
+        own = fields.select_bytes(_NAME)
         for owner, start, end in zip(own.owner.tolist(), own.start.tolist(), own.end.tolist(), strict=True):
             names[owner] = table[self._buffer.data[start:end].decode("utf-8", "replace")]
         return names
@@ -132,14 +130,14 @@ class RenderStageReader:
 
     def _read_extra(self, fields: WireFields, own: dict[str, Ints]) -> Iterable[tuple[int, EventArgs]]:
         """Fill in the numbers that are written as text; the arguments of rows that state a collective."""
-        extra = fields.select(_EXTRA, BYTES)
+        extra = fields.select_bytes(_EXTRA)
         parts, _ = split_messages(self._buffer, extra.start, extra.end)
         table: dict[str, int] = {"": 0}
         name = np.zeros(len(extra.owner), np.int64)
-        texts = parts.select(_EXTRA_NAME, BYTES)
+        texts = parts.select_bytes(_EXTRA_NAME)
         if len(texts.owner):
             name[texts.owner] = number_texts(self._buffer, texts, table)
-        values = parts.select(_EXTRA_VALUE, BYTES)
+        values = parts.select_bytes(_EXTRA_VALUE)
         kind = name[values.owner]
         row = extra.owner[values.owner]
         stating: set[int] = set()
@@ -174,7 +172,7 @@ class RenderStageReader:
 
     def _read_geometries(self, fields: WireFields, state: Ints) -> NDArray[np.int32]:
         column = np.full(len(state), NONE, np.int32)
-        launches = fields.select(_LAUNCH, BYTES)
+        launches = fields.select_bytes(_LAUNCH)
         spans = zip(launches.owner.tolist(), launches.start.tolist(), launches.end.tolist(), strict=True)
         for owner, start, end in spans:
             key = int(state[owner]), self._buffer.data[start:end]

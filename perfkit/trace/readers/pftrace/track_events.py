@@ -25,7 +25,6 @@ from perfkit.trace.readers.protobuf.columns import (
 )
 from perfkit.trace.readers.protobuf.wire import (
     BYTES,
-    VARINT,
     WireBuffer,
     WireFields,
     make_buffer,
@@ -73,7 +72,7 @@ class TrackEventReader:
         fields, damaged = split_messages(buffer, events.start, events.end)
         counters = read_counter_tracks(fields, time_ns, track, self._tables, self._tracks)
         kind = np.full(len(time_ns), NONE, np.int64)
-        place_values(kind, fields.select(_TYPE, VARINT))
+        place_values(kind, fields.select_numbers(_TYPE))
         kind = np.asarray([NONE, *(_KINDS.get(each, NONE) for each in range(5))])[np.clip(kind, -1, 4) + 1]
         rows = np.flatnonzero(kind != NONE)
         place = np.full(len(time_ns), NONE, np.int64)
@@ -82,7 +81,7 @@ class TrackEventReader:
             fields = WireFields(*(column[np.flatnonzero(place[fields.owner] != NONE)] for column in fields))
             fields = fields._replace(owner=place[fields.owner])
         track, state = track[rows], state[rows]
-        place_values(track, fields.select(_TRACK, VARINT))
+        place_values(track, fields.select_numbers(_TRACK))
         thread = map_distinct(track, lambda number: self._tables.thread[self._tracks.find_thread(number)])
         own = {name: np.full(len(rows), NONE, np.int64) for name in set(_NUMBERS.values())}
         text = {name: (np.full(len(rows), NONE, np.int64), np.full(len(rows), NONE, np.int64)) for name in _SIGNATURE}
@@ -105,11 +104,11 @@ class TrackEventReader:
     def _read_names(self, fields: WireFields, state: Ints) -> Ints:
         names = np.full(len(state), self._tables.name[""], np.int64)
         table, interned = self._tables.name, self._interned.names[EVENT_NAMES]
-        numbered = fields.select(_NAME_NUMBER, VARINT)
+        numbered = fields.select_numbers(_NAME_NUMBER)
         names[numbered.owner] = map_pairs(
             state[numbered.owner], numbered.value, lambda *key: table[interned.get(key, "")]
         )
-        return self._read_texts(fields.select(_NAME, BYTES), names, table.__getitem__)
+        return self._read_texts(fields.select_bytes(_NAME), names, table.__getitem__)
 
     def _read_categories(self, fields: WireFields, state: Ints, track: Ints) -> Ints:
         table, interned = self._tables.cat, self._interned.names[CATEGORIES]
@@ -122,11 +121,11 @@ class TrackEventReader:
         if process:
             overhead = {number for number in np.unique(track).tolist() if self._is_overhead(number)}
             cats[np.isin(track, list(overhead))] = table[_OVERHEAD]
-        numbered = fields.select(_CATEGORY_NUMBER, VARINT)
+        numbered = fields.select_numbers(_CATEGORY_NUMBER)
         cats[numbered.owner] = map_pairs(
             state[numbered.owner], numbered.value, lambda *key: table[interned.get(key, "")]
         )
-        return self._read_texts(fields.select(_CATEGORY, BYTES), cats, table.__getitem__)
+        return self._read_texts(fields.select_bytes(_CATEGORY), cats, table.__getitem__)
 
     def _is_overhead(self, number: int) -> bool:
         track = self._tracks.get(number)
@@ -147,13 +146,13 @@ class TrackEventReader:
 
         Returns the arguments of rows that state a collective, and which rows are waits.
         """
-        all_annotations = fields.select(_ANNOTATION, BYTES)
+        all_annotations = fields.select_bytes(_ANNOTATION)
         annotations = self._select_used(all_annotations)
         parts, _ = split_messages(self._buffer, annotations.start, annotations.end)
         name, names = self._read_annotation_names(annotations, parts, state)
         number = np.full(len(annotations.owner), NONE, np.int64)
         for each in (UNSIGNED, SIGNED):
-            place_values(number, parts.select(each, VARINT))
+            place_values(number, parts.select_numbers(each))
         is_sync = np.zeros(len(state), np.bool_)
         stating: set[int] = set()
         for index, label in enumerate(names):
@@ -190,10 +189,10 @@ class TrackEventReader:
         """The number of each annotation's name, and the distinct names."""
         table: dict[str, int] = {"": 0}
         name = np.zeros(len(annotations.owner), np.int64)
-        inline = parts.select(NAME, BYTES)
+        inline = parts.select_bytes(NAME)
         if len(inline.owner):
             name[inline.owner] = number_texts(self._buffer, inline, table)
-        numbered = parts.select(NAME_NUMBER, VARINT)
+        numbered = parts.select_numbers(NAME_NUMBER)
         interned = self._interned.names[ANNOTATION_NAMES]
         name[numbered.owner] = map_pairs(
             state[annotations.owner[numbered.owner]],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.trace.model import NONE, Ints
-from perfkit.trace.readers.protobuf.wire import WireBuffer, WireFields
+from perfkit.trace.readers.protobuf.wire import WireBuffer, WireFields, WireNumbers
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 _MOST_DIGITS = 18
@@ -19,7 +19,7 @@ _BUCKET_SHIFT = np.uint64(64 - _BUCKET_BITS)
 _LOW_BYTES = np.asarray([(1 << 8 * count) - 1 for count in range(9)], np.uint64)  # of a word its first so many
 
 
-def place_values(column: NDArray[Any], fields: WireFields) -> None:
+def place_values(column: NDArray[Any], fields: WireNumbers) -> None:
     """Put the values of fields where their messages are."""
     column[fields.owner] = fields.value
 

@@ -32,6 +32,13 @@ class WireBuffer(NamedTuple):
     size: int
 
 
+class WireNumbers(NamedTuple):
+    """Numbers that fields hold: `owner` is their message's position, as in `WireFields`."""
+
+    owner: Ints
+    value: Ints
+
+
 class WireFields(NamedTuple):
     """Fields of messages, one row per field: the first field of each message, then the second of each, and so on.
 
@@ -46,12 +53,16 @@ class WireFields(NamedTuple):
     start: Ints
     end: Ints
 
-    def select(self, number: int, wire: int) -> "WireFields":
-        """The fields of a number and wire type; those with bytes in their order in the file."""
-        which = np.flatnonzero(self.tag == make_tag(number, wire))
-        if wire == BYTES:
-            which = which[np.argsort(self.start[which], kind="stable")]
+    def select_bytes(self, number: int) -> "WireFields":
+        """The fields of a number that hold bytes, in their order in the file."""
+        which = np.flatnonzero(self.tag == make_tag(number, BYTES))
+        which = which[np.argsort(self.start[which], kind="stable")]
         return WireFields(*(column[which] for column in self))
+
+    def select_numbers(self, number: int, wire: int = VARINT) -> WireNumbers:
+        """The fields of a number that hold numbers."""
+        which = np.flatnonzero(self.tag == make_tag(number, wire))
+        return WireNumbers(self.owner[which], self.value[which])
 
 
 class FieldPlace(NamedTuple):

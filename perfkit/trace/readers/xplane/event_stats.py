@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.readers.protobuf.columns import map_distinct, place_values
-from perfkit.trace.readers.protobuf.wire import BYTES, EIGHT_BYTES, VARINT, WireBuffer, WireFields, split_messages
+from perfkit.trace.readers.protobuf.wire import EIGHT_BYTES, WireBuffer, WireFields, split_messages
 from perfkit.trace.readers.xplane.planes import (
     DOUBLE,
     REFERENCE,
@@ -30,7 +30,7 @@ class EventStats:
         self._row = stats.owner
         self._parts, _ = split_messages(buffer, stats.start, stats.end)
         self._name = np.full(len(stats.owner), NONE, np.int64)
-        place_values(self._name, self._parts.select(STAT_NUMBER, VARINT))
+        place_values(self._name, self._parts.select_numbers(STAT_NUMBER))
         self._ids = {name: number for number, name in plane.stat_names.items()}
 
     def are_stated(self, name: str) -> NDArray[np.bool_]:
@@ -58,7 +58,7 @@ class EventStats:
         found[self._row[referring]] = map_distinct(
             self._reference[referring], lambda number: number_of(names.get(number, ""))
         )
-        texts = self._parts.select(TEXT, BYTES)
+        texts = self._parts.select_bytes(TEXT)
         wanted = np.flatnonzero(np.isin(texts.owner, which))
         for index in wanted.tolist():
             raw = data[int(texts.start[index]) : int(texts.end[index])]
@@ -70,7 +70,7 @@ class EventStats:
         values = np.full(len(self._row), np.nan)
         whole = self._whole
         values[whole != NONE] = whole[whole != NONE]
-        exact = self._parts.select(DOUBLE, EIGHT_BYTES)
+        exact = self._parts.select_numbers(DOUBLE, EIGHT_BYTES)
         values[exact.owner] = exact.value.view(np.float64)
         which = np.flatnonzero(~np.isnan(values))
         return self._row[which], values[which]
@@ -79,13 +79,13 @@ class EventStats:
     def _whole(self) -> Ints:
         column = np.full(len(self._row), NONE, np.int64)
         for number in (UNSIGNED, SIGNED):
-            place_values(column, self._parts.select(number, VARINT))
+            place_values(column, self._parts.select_numbers(number))
         return column
 
     @cached_property
     def _reference(self) -> Ints:
         column = np.full(len(self._row), NONE, np.int64)
-        place_values(column, self._parts.select(REFERENCE, VARINT))
+        place_values(column, self._parts.select_numbers(REFERENCE))
         return column
 
     def _find(self, name: str) -> Ints:

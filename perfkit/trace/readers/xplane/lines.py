@@ -115,8 +115,8 @@ class LineReader:
         fields, damaged = split_messages(self._buffer, starts, ends)
         number = {each: np.zeros(len(starts), np.int64) for each in (_KIND, _OFFSET_PS, _DURATION_PS, _OCCURRENCES)}
         for each, column in number.items():
-            place_values(column, fields.select(each, VARINT))
-        stats = EventStats(self._buffer, plane, fields.select(_STATS, BYTES), number[_KIND])
+            place_values(column, fields.select_numbers(each))
+        stats = EventStats(self._buffer, plane, fields.select_bytes(_STATS), number[_KIND])
         time_ns = line.began_ns + _to_ns(number[_OFFSET_PS])
         names = map_distinct(number[_KIND], lambda kind: self._tables.name[_find_kind(plane, kind).name])
         if line.name == _COUNTERS:
