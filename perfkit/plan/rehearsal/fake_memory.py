@@ -63,7 +63,7 @@ class FakeMemory:
         self.side_streams: dict[int, int] = {}
         self._now = self._total = 0
         self._alive: dict[int, int] = {}  # bytes by address
-        self._watched: set[int] = set()
+        self._watched: dict[int, weakref.finalize[..., torch.UntypedStorage]] = {}
         self.host = HostStorages()
         self._values: dict[int, int] = {}
         self._open: list[tuple[str, int]] = []
@@ -91,7 +91,10 @@ class FakeMemory:
             _disable_storage_caching(),
             OpWatcher(self, alone, observe, sparse or SparseGradients(IndexValues(), on_gpu=False)),
         ):
-            yield
+            try:
+                yield
+            finally:
+                self._release_storages()
 
     def begin(self) -> None:
         """Drop the recording; live storages stay."""
@@ -193,14 +196,20 @@ class FakeMemory:
             return
         self._alive[address] = size
         if address not in self._watched:
-            self._watched.add(address)
-            weakref.finalize(storage, self._handle_finalized, address)
+            self._watched[address] = weakref.finalize(storage, self._handle_finalized, address)
         self._record_event(address, size, op, self.now() if call is None else call, inputs, line)
 
     def _handle_finalized(self, address: int) -> None:
-        self._watched.discard(address)
+        self._watched.pop(address, None)
         self._values.pop(address, None)
         self._end_storage(address)
+
+    def _release_storages(self) -> None:
+        """Watch no storage any more: a finalizer keeps this memory, and with it the whole rehearsed model, whose
+        storages then never end."""
+        for finalizer in self._watched.values():
+            finalizer.detach()
+        self._watched.clear()
 
     def _end_storage(self, address: int) -> None:
         size = self._alive.pop(address, 0)

@@ -1,5 +1,8 @@
 """What fake tensors would take, counted by hand."""
 
+import gc
+import weakref
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -107,3 +110,14 @@ def test_backward_is_told_by_its_nodes() -> None:
         loss.backward()
     made = [event for event in memory.recorded.allocations if event.size == weight.nbytes]
     assert [event.node for event in made] == ["MmBackward0"]
+
+
+def test_a_tensor_that_outlives_the_recording_does_not_keep_it() -> None:
+    memory = FakeMemory()
+    with FakeTensorMode(), memory.record_allocations(OpScratchProbe()):
+        kept = torch.empty(10)
+    released = weakref.ref(memory)
+    del memory
+    gc.collect()
+    assert released() is None
+    assert kept.numel() == 10
