@@ -86,9 +86,9 @@ class Advice(DisplayMixin, Struct):
     """The shelf ranked by a goal, best first, and the best combination; `clashes` are what was not joined with it.
 
     `name` is what the advice is on, `kind` whether that is a `run`, a `trace` or a `workload`. `step_s` and
-    `peak_bytes` are of the step as it is. Where `best` does not fit, `fitting` is the best combination that does, with
-    techniques that change results. `bench_command` measures the technique that `-t` adds to it, "" where nothing can be
-    measured; `measured_folder` is the suite of `--verify`.
+    `peak_bytes` are of the step as it is. Where `best` does not fit, `fitting` is the best combination that does, or
+    may, with techniques that change results. `bench_command` measures the technique that `-t` adds to it, "" where
+    nothing can be measured; `measured_folder` is the suite of `--verify`.
     """
 
     subject: ClassVar[str] = "advice"

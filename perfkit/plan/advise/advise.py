@@ -1,7 +1,7 @@
 """Ranks techniques for one step, and finds the best combination."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec, format_variant
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.advise.advice import Advice, AdviceOption, Allowed, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
-from perfkit.plan.advise.combine import combine_techniques
+from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.variants.plan import PlanOne, make_planner
@@ -24,6 +24,7 @@ from perfkit.store.request import BenchRequest
 
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
+_BEGINS = 3  # other combinations to try where the best one does not fit
 _TIMES = (2, 4)  # the batch size, if batches are compared
 
 
@@ -123,12 +124,12 @@ def advise(
         if judge.is_better(estimates.estimate_variant(each.specs), before) or (is_short and _saves_memory(each))
     ]
     comparable = [each for each in helpful if judge_loss_risk(each.techniques).comparable]
-    joined = combine_techniques(helpful if allow == "any" else comparable, estimates.estimate_variant, judge.is_better)
+    joined = _combine_to_fit(helpful if allow == "any" else comparable, estimates, judge)
     of_any: Techniques = ()
     if allow == "comparable" and _judge_fit(estimates.estimate_variant(joined.specs), limit) is False:
         names = [each.name for each in ranked if not judge_loss_risk(each.techniques).comparable]
         if names:
-            whole = combine_techniques(helpful, estimates.estimate_variant, judge.is_better)
+            whole = _combine_to_fit(helpful, estimates, judge)
             notes = (*notes, _note_changed_results(names, whole.specs, estimates, limit, command))
             of_any = whole.specs if _judge_fit(estimates.estimate_variant(whole.specs), limit) is not False else ()
 
@@ -161,6 +162,25 @@ def _judge_fit(estimate: VariantEstimate, limit: float | None) -> bool | None:
     return None if limit is None or estimate.needed is None else check_fit(estimate.needed, limit)
 
 
+def _combine_to_fit(ordered: Sequence[Candidate], estimates: VariantEstimates, judge: Judge) -> CombinedTechniques:
+    """The best combination; where it does not fit, also begun with those that clash with it, smallest first."""
+    best = combine_techniques(ordered, estimates.estimate_variant, judge.is_better)
+    clashing = {clash.name for clash in best.clashes}
+    begins = [each for each in ordered if each.name in clashing]
+    for begin in sorted(begins, key=lambda each: _get_needed_bytes(estimates.estimate_variant(each.specs)))[:_BEGINS]:
+        if _judge_fit(estimates.estimate_variant(best.specs), judge.limit_bytes) is not False:
+            break
+        reordered = [begin, *(each for each in ordered if each != begin)]
+        other = combine_techniques(reordered, estimates.estimate_variant, judge.is_better)
+        if judge.is_better(estimates.estimate_variant(other.specs), estimates.estimate_variant(best.specs)):
+            best = other
+    return best
+
+
+def _get_needed_bytes(estimate: VariantEstimate) -> float:
+    return math.inf if estimate.needed is None else estimate.needed.value
+
+
 def _saves_memory(candidate: Candidate) -> bool:
     """True if its techniques save memory: more of it with others, whose peak may be elsewhere."""
     return all(technique.planning.savings for technique in candidate.techniques)
@@ -173,7 +193,9 @@ def _note_changed_results(
     combined, needed = format_variant_label(specs), estimates.estimate_variant(specs).needed
     fits = _judge_fit(estimates.estimate_variant(specs), limit)
     if needed is None or limit is None or fits is False:
-        text = f"nothing fits, not even {combined}, which changes results"
+        changes = not judge_loss_risk(make_candidate(specs).techniques).comparable if specs else False
+        closest = f", not even {combined}{', which changes results' if changes else ''}" if specs else ""
+        text = f"nothing fits{closest}"
     else:
         text = (
             f"nothing with comparable losses fits; {combined} changes results and {format_verdict(needed, limit)}: "

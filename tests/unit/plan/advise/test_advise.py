@@ -99,7 +99,7 @@ def test_where_nothing_comparable_fits_what_changes_results_is_named(
 # only where these are gone.
 LARGE = {
     "": 113, "bf16": 72, "lora": 35, "ckpt": 113, "bf16,ckpt": 71, "ckpt,lora": 30, "bf16,lora": 25,
-    "bf16,ckpt,lora": 17,
+    "bf16,ckpt,lora": 17, "qlora": 80, "ckpt,qlora": 20,
 }  # fmt: skip
 
 
@@ -130,6 +130,17 @@ def test_what_saves_memory_with_others_only_is_joined_where_the_step_does_not_fi
     assert best is not None
     assert (set(best.name.split("+")), best.fits) == ({"bf16", "ckpt", "lora"}, True)
     assert not best.risk.comparable
+
+
+def test_what_clashes_with_the_best_begins_another_combination_where_that_does_not_fit(
+    subject: AdviceSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = advised_on_a_card(subject, monkeypatch, "bf16,ckpt,qlora", "any", 24).best
+    assert best is not None
+    assert (set(best.name.split("+")), best.fits) == ({"ckpt", "qlora"}, True)
+    closest = advised_on_a_card(subject, monkeypatch, "bf16,ckpt,qlora", "any", 12).best
+    assert closest is not None
+    assert closest.fits is False
 
 
 @pytest.mark.parametrize(
@@ -229,7 +240,7 @@ def test_the_json_is_what_programs_were_promised(subject: AdviceSubject) -> None
     assert msgspec.convert(encoded, Advice) == advice
     assert set(encoded) == {
         "schema_version", "created_at", "perfkit", "command", "name", "kind", "device", "goal", "limit_bytes", "step_s",
-        "peak_bytes", "options", "best", "clashes", "excluded", "notes", "bench_command", "measured_folder",
+        "peak_bytes", "options", "best", "fitting", "clashes", "excluded", "notes", "bench_command", "measured_folder",
     }  # fmt: skip
     assert set(encoded["options"][0]) == {
         "name", "saving_s", "saving_share", "peak_bytes", "saving_bytes", "largest_batch", "fits", "reasons",
