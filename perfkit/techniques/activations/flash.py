@@ -100,7 +100,7 @@ class Flash(Technique):
             "fused attention has no second derivatives, and the step needs them; use backend=math"
         ),
         # What `apply` tries is not compiled: `_ignore_causal_mask_sdpa` of Transformers tells of torch before 2.14.
-        "No available kernel. Aborting execution.": (
+        "No available kernel.": (
             "this backend cannot run its attention; models of Transformers pass a mask where they are compiled, which "
             "flash and cudnn on a GPU do not take; use backend=auto"
         ),

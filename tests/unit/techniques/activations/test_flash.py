@@ -66,7 +66,7 @@ def test_what_flash_refuses_on_a_cpu_is_skipped_with_that_reason(dropout: float,
 
 
 def test_a_backend_without_a_kernel_for_the_compiled_step_is_told() -> None:
-    error = RuntimeError("got RuntimeError('No available kernel. Aborting execution.')")
+    error = RuntimeError("got RuntimeError('No available kernel.  Aborting execution.')")
     assert "backend=auto" in explain_refusal(error, [flash.Flash()])
     assert not explain_refusal(RuntimeError("no memory"), [flash.Flash()])
 
