@@ -228,6 +228,7 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
     type=click.Choice(["ncu", "pm"]),
     is_flag=False,
     flag_value="ncu",
+    callback=lambda _ctx, _option, value: value or False,  # as in a request without
     help="Also count on the GPU. ncu (default): FLOPs and bytes of each kernel, in one more run of each single-rank "
     "variant under Nsight Compute. pm: activity of SMs and memory, sampled during the traced steps (torch 2.14).",
 )

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec
-from perfkit.measure.resolve_request import resolve_request
+from perfkit.measure import resolve_request as resolve_module
+from perfkit.measure.resolve_request import find_requested_ncu, resolve_request
 from perfkit.store.request import BenchRequest
+from tests.fixtures.errors import has_id
 
 
 def request(workload: str = "gpt", params: dict[str, object] | None = None, **changes: object) -> BenchRequest:
@@ -88,3 +91,33 @@ def test_a_workload_whose_batch_cannot_be_divided_is_refused(function: str, told
     file.write_text(WORKLOAD)
     with pytest.raises(UsageError, match=told):
         resolve_request(request(f"{file}:{function}", world_sizes=(1, 2), scaling="strong"))
+
+
+@pytest.mark.parametrize("source", [True, "ncu", "pm"])
+def test_counters_of_a_cpu_are_refused(source: bool | str) -> None:
+    with pytest.raises(UsageError, match="NVIDIA GPU", check=has_id("usage.conflict")):
+        find_requested_ncu(request(counters=source))
+
+
+@pytest.mark.parametrize(
+    ("source", "missing", "found"),
+    [
+        (False, "", None),
+        (True, "", "ncu"),
+        ("ncu", "", "ncu"),
+        ("pm", "", None),
+        ("pm", "install torch 2.14", "refused"),
+    ],
+)
+def test_what_counts_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, source: bool | str, missing: str, found: str | None
+) -> None:
+    monkeypatch.setattr(resolve_module, "find_ncu", lambda: Path("ncu"))
+    monkeypatch.setattr(resolve_module, "explain_missing_monitor", lambda: missing)
+    asked = request(device="cuda", counters=source)
+    if found == "refused":
+        with pytest.raises(UsageError, match=r"torch 2\.14"):
+            find_requested_ncu(asked)
+        return
+    assert find_requested_ncu(asked) == (None if found is None else Path(found))
+    assert msgspec.json.decode(msgspec.json.encode(asked), type=BenchRequest) == asked
