@@ -12,7 +12,7 @@ from perfkit.core.note import make_note
 from perfkit.instruments.clock import get_step_times
 from perfkit.instruments.lost_kernels import KernelCount, list_remarks
 from perfkit.instruments.pm_sampling import LOCKED_CLOCKS, start_sampling
-from perfkit.instruments.profiler_backend import mark_failed
+from perfkit.instruments.profiler_backend import KINETO, mark_failed
 from perfkit.instruments.recording import drive_recording
 from perfkit.instruments.trace_recording import (
     NO_OPTIONS,
@@ -62,6 +62,8 @@ def _record_trace(session: TrainingSession, path: Path) -> RecordedTrace:
     except MonitorError as error:
         session.recorder.warn(make_note("recording.monitor_failed", str(error)))
         trace = None
+    if trace is not None and trace.backend.name == KINETO:
+        return trace  # ranks of one environment have one recorder
     if session.agree(trace is not None):
         assert trace is not None
         return trace

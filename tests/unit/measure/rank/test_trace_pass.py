@@ -11,9 +11,12 @@ from perfkit.core.record import RankRecord, RunStatus
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording
-from perfkit.instruments.trace_recording import RecordedTrace
+from perfkit.instruments.trace_recording import MonitorError, RecordedTrace
 from perfkit.measure.rank import trace_pass as passes
 from perfkit.store.layout import TRACE_FILE
+
+
+NOTHING = -1  # CUPTI's monitor wrote no trace
 
 
 class Worker:
@@ -22,7 +25,7 @@ class Worker:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *lost: int | None, agree: Any = bool) -> None:
         self.recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
         self.state = SimpleNamespace(device=torch.device("cuda", 0))
-        self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3))
+        self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3), pm_sampling=False)
         self.agree = agree
         self.data = SimpleNamespace(rewind=lambda index: None)
         self.next_step, self.leads, self._lost = 0, [], list(lost)
@@ -35,11 +38,15 @@ class Worker:
     def round_to_cycles(self, count: int) -> int:
         return count
 
-    def _traced(self, count: int, path: Path, *, device: torch.device, lead: int) -> Recording[RecordedTrace]:
+    def _traced(
+        self, count: int, path: Path, *, device: torch.device, lead: int, options: Any
+    ) -> Recording[RecordedTrace]:
         self.leads.append(lead)
         for _ in range(count + lead):
             yield
         lost = self._lost.pop(0)
+        if lost == NOTHING:
+            raise MonitorError("it wrote nothing")
         path.write_text(f"lost {lost}")
         return RecordedTrace((), None if lost is None else KernelCount(1000, lost, 0), len(self.leads))
 
@@ -85,3 +92,11 @@ def test_all_ranks_repeat_where_one_lost_some_and_keep_traces_of_the_same_steps(
 def test_where_nothing_tells_nothing_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(tmp_path, monkeypatch, None)
     assert (len(worker.leads), worker.recorder.record.facts, worker.recorder.record.warnings) == (1, {}, ())
+
+
+def test_a_monitor_that_wrote_nothing_is_followed_by_kineto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(tmp_path, monkeypatch, NOTHING, 0)
+    record = worker.recorder.record
+    assert (worker.leads, worker.kept) == ([1, 1], "lost 0")
+    assert [note.id for note in record.warnings] == ["recording.monitor_failed"]
+    assert (record.trace_backend, record.facts["trace_passes"]) == ("kineto", 1)
