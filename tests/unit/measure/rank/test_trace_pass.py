@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.errors import UnavailableError
+from perfkit.core.record import RankRecord, RunStatus, StepSamples
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording
@@ -15,17 +16,19 @@ from perfkit.instruments.trace_recording import MonitorError, RecordedTrace
 from perfkit.measure.rank import trace_pass as passes
 from perfkit.store.layout import TRACE_FILE
 
-
 NOTHING = -1  # CUPTI's monitor wrote no trace
 
 
 class Worker:
     """A session of one rank whose recordings lose what `lost` says, one after the other."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *lost: int | None, agree: Any = bool) -> None:
-        self.recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=RunStatus.OK))
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *lost: int | None, agree: Any = bool, **more: Any
+    ) -> None:
+        samples = StepSamples(wall_s=(0.5, 0.5))
+        self.recorder = Recorder(folder, RankRecord(rank=0, world_size=1, status=RunStatus.OK, samples=samples))
         self.state = SimpleNamespace(device=torch.device("cuda", 0))
-        self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3), pm_sampling=False)
+        self.spec = SimpleNamespace(schedule=SimpleNamespace(trace=3), **{"pm_sampling": False, **more})
         self.agree = agree
         self.data = SimpleNamespace(rewind=lambda index: None)
         self.next_step, self.leads, self._lost = 0, [], list(lost)
@@ -100,3 +103,13 @@ def test_a_monitor_that_wrote_nothing_is_followed_by_kineto(tmp_path: Path, monk
     assert (worker.leads, worker.kept) == ([1, 1], "lost 0")
     assert [note.id for note in record.warnings] == ["recording.monitor_failed"]
     assert (record.trace_backend, record.facts["trace_passes"]) == ("kineto", 1)
+
+
+def test_counters_that_cannot_be_sampled_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(device: torch.device, seconds: float) -> Any:
+        raise UnavailableError(f"no monitors for {seconds:g} s", id="skip.package")
+
+    monkeypatch.setattr(passes, "start_sampling", refuse)
+    worker = Worker(tmp_path, monkeypatch, 0, pm_sampling=True)
+    assert [note.id for note in worker.recorder.record.warnings] == ["recording.no_counters"]
+    assert worker.kept == "lost 0"
