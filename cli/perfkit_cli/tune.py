@@ -8,8 +8,10 @@ import click
 
 from perfkit.core.errors import raise_terminated
 from perfkit.devices.machine.device_choice import DEVICES
+from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
 from perfkit_cli.options.size_options import COUNT, add_size_options
+from perfkit_cli.output.json_output import print_json
 
 if TYPE_CHECKING:
     from perfkit.tune.model.tune_result import TuneResult
@@ -112,7 +114,7 @@ Exit codes: 0 a proven gain, or certainly none; 2 invalid request, 3 a gain that
     help="Write the patch into the workload's file, if it was measured to be faster with the same losses.",
 )
 @click.option("--no-calibrate", is_flag=True, help="Do not measure this machine's ceilings, even if unknown.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@add_json_option("the result")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the report's path.")
 @click.pass_context
@@ -130,8 +132,6 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
     silence_kineto()
-
-    import msgspec
 
     from perfkit.store.summary import TUNE_FILE
     from perfkit.tune.model.tune_result import read_tune_result
@@ -156,7 +156,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     result = read_tune_result(folder)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2))
+        print_json(result)
     else:
         write_and_show(build_document(result), folder, quiet=quiet, verbose=options["verbose"])
     if options["apply_patch"] and not ended:

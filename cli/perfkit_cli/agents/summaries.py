@@ -37,6 +37,24 @@ def summarize_suite(content: Content) -> dict[str, Any]:
     }
 
 
+def summarize_search(content: Content) -> dict[str, Any]:
+    """A search: the best variant with its proof and patch, and what became of each trial."""
+    patch = content["patch"]
+    return {
+        "conclusion": content["conclusion"],
+        "best": content["best"],
+        "folder": content["folder"],
+        "proof": content["proof"],
+        "patch": patch and {name: patch[name] for name in ("path", "written", "by_hand", "holds", "reason", "proof")},
+        "trials": [
+            {name: trial[name] for name in ("variant", "outcome", "ratio", "low", "high", "reason")}
+            for trial in content["trials"]
+        ],
+        "untried": len(content["untried"]),
+        "end_reason": content["end_reason"],
+    }
+
+
 def summarize_check(content: Content, exit_code: int) -> dict[str, Any]:
     """A check: its verdict, and what did not pass."""
     return {

@@ -18,11 +18,12 @@ from perfkit_cli.agents.summaries import (
     summarize_check,
     summarize_finding,
     summarize_plan,
+    summarize_search,
     summarize_suite,
 )
 
 _PAGE = 20
-_BUDGET = "2min"
+_BUDGET, _TUNE_BUDGET = "2min", "20min"
 
 
 class AgentTools:
@@ -126,6 +127,40 @@ class AgentTools:
         ]
         content = (await self._run(ctx, ["bench", *asked], user_code=True)).content
         return self._answer("bench", content, summarize_suite(content), max_tokens)
+
+    async def tune(
+        self,
+        ctx: Context,
+        workload: str,
+        technique: str = "all",
+        objective: str = "time",
+        allow: str = "tolerance",
+        budget: str = _TUNE_BUDGET,
+        memory: str = "",
+        batch_size: int | None = None,
+        seq_len: int | None = None,
+        max_tokens: int = DEFAULT_TOKENS,
+    ) -> str:
+        """RUNS THE USER'S CODE: search for the combination of techniques that minimizes step time or memory, and prove
+        its gain in new processes.
+
+        `workload` is a name of `perfkit workloads` or FILE.py:FUNCTION, `technique` what may be used, `objective` time,
+        memory or cost, `allow` lossless, tolerance or any. Takes as long as `budget` (`20min`). For a FILE.py the
+        folder has tuned.patch, whose gain and losses were measured; the file itself is not changed.
+        """
+        asked = [
+            f"--workload={self._words(workload)}",
+            f"--technique={self._words(technique)}",
+            *_option("objective", objective),
+            *_option("allow", allow),
+            *_option("budget", budget),
+            *_option("memory", memory),
+            *_option("batch-size", batch_size),
+            *_option("seq-len", seq_len),
+            "--no-calibrate",
+        ]
+        content = (await self._run(ctx, ["tune", *asked], user_code=True)).content
+        return self._answer("search", content, summarize_search(content), max_tokens)
 
     async def check(
         self,
@@ -251,6 +286,7 @@ def list_tools(tools: AgentTools) -> tuple[ToolEntry, ...]:
         ToolEntry(tools.plan),
         ToolEntry(tools.advise),
         ToolEntry(tools.bench, runs_user_code=True),
+        ToolEntry(tools.tune, runs_user_code=True),
         ToolEntry(tools.check, runs_user_code=True),
         ToolEntry(tools.explain),
     )

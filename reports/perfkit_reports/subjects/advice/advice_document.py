@@ -60,9 +60,9 @@ def build_document(advice: Advice) -> Document:
 
 
 def list_variants(advice: Advice) -> tuple[AdviceOption, ...]:
-    """The best combination where it is none of the options, then these."""
-    names = {option.name for option in advice.options}
-    return (*((advice.best,) if advice.best is not None and advice.best.name not in names else ()), *advice.options)
+    """What fits where the best combination does not, that combination, then the options: each once."""
+    first = [option for option in (advice.fitting, advice.best) if option is not None]
+    return tuple({option.name: option for option in (*first, *advice.options)}.values())
 
 
 def _build_tiles(advice: Advice) -> Iterator[Tile]:
@@ -77,7 +77,7 @@ def _build_tiles(advice: Advice) -> Iterator[Tile]:
 
 def _build_picture(advice: Advice) -> Iterator[Block]:
     """Bars of what may improve the goal; of all options where nothing is known to."""
-    best = () if advice.best is None else (advice.best,)
+    best = tuple(option for option in (advice.fitting, advice.best) if option is not None)
     options = (*best, *advice_headline.list_alternatives(advice)) or advice.options
     charts = tuple(build_advised_charts(advice, options))
     if charts:

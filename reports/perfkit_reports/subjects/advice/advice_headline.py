@@ -25,8 +25,13 @@ _BASES = {
 
 
 def build_headline(advice: Advice) -> str:
-    """`Use amp+compile: step time -38 % (-45 to -20), peak memory -16 %.`"""
-    best = advice.best
+    """`Use amp+compile: step time -38 % (-45 to -20), peak memory -16 %.`, or what fits where that does not."""
+    best, fitting = advice.best, advice.fitting
+    if fitting is not None:
+        effects = ", ".join(_list_effects(advice, fitting))
+        return f"Use {fitting.name}, which changes results: {effects}. Nothing with comparable losses fits."
+    if best is not None and best.fits is False:
+        return f"Nothing fits; {best.name} comes closest."
     if best is not None:
         return f"Use {best.name}: {', '.join(_list_effects(advice, best))}."
     if is_goal_unknown(advice):

@@ -181,7 +181,7 @@ def test_printed_plans_are_valid(make: Callable[[], Plan]) -> None:
     plan = make()
     _validate("plan_output", json.loads(msgspec.json.encode(convert_plan(plan))))
     search = PlanSearch(
-        fitting=plan.variants, ordered_by="step time", combinations=4, planned=2, left_out={"amp": "why"}
+        fitting=plan.variants, ordered_by="step time", combinations=4, planned=2, estimated=1, left_out={"amp": "why"}
     )
     _validate("plan_search", json.loads(msgspec.json.encode(convert_search(search))))
 

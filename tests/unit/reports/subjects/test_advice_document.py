@@ -13,7 +13,7 @@ from perfkit.plan.advise.advice import Advice
 from perfkit.plan.advise.advice_reader import read_advice
 from perfkit.store.listing import list_runs
 from perfkit.store.summary import ADVICE_FILE
-from perfkit_reports.document.blocks import Chart
+from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.render.report_files import write_document
 from perfkit_reports.subjects.advice.advice_document import build_document
@@ -95,3 +95,11 @@ def test_what_changes_results_has_its_own_command() -> None:
     note = make_note("advice.changes_results", "", fits=True)
     advice = replace(sample.realistic(), notes=(note,))
     assert [step.command for step in list_next_steps(advice)][-1] == "perfkit advise gpt --allow any"
+
+
+def test_what_fits_is_named_before_what_does_not() -> None:
+    document = build_document(sample.nothing_fits())
+    assert document.headline.startswith("Use qlora+ckpt")
+    table = next(block for block in document.blocks if isinstance(block, Table) and block.id == "options")
+    assert [row.name for row in table.rows[:2]] == ["qlora+ckpt", "amp+compile"]
+    assert not build_document(sample.nothing_fits(others=False)).headline.startswith("Use")
