@@ -35,8 +35,8 @@ Exit codes: 0 the client has left, 1 failed, 2 invalid request.
 def command(root: Path, skill: bool, as_json: bool) -> None:
     """Serve perfkit to an agent over the Model Context Protocol, on standard input and output.
 
-    Tools analyze traces, simulate changes, plan, advise, bench, tune and check. Only bench, tune and check run code of yours, and
-    say so. Answers are at most 4,000 tokens unless more are asked for: summaries first, the rest by id. Needs
+    Tools analyze traces, simulate changes, plan, advise, bench, tune and check. Only bench, tune and check run code of
+    yours, and say so. Answers are at most 4,000 tokens unless more are asked for: summaries first, the rest by id. Needs
     perfkit[agents].
     """
     from perfkit_cli.agents.instructions import AGENTS_FILE, SKILL_FILE, read_skill
