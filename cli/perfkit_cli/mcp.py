@@ -36,8 +36,8 @@ def command(root: Path, skill: bool, as_json: bool) -> None:
     """Serve perfkit to an agent over the Model Context Protocol, on standard input and output.
 
     Tools analyze traces, simulate changes, plan, advise, bench, tune and check. Only bench, tune and check run code of
-    yours, and say so. Answers are at most 4,000 tokens unless more are asked for: summaries first, the rest by id. Needs
-    perfkit[agents].
+    yours, and say so. Answers are at most 4,000 tokens unless more are asked for: summaries first, the rest by id.
+    Needs perfkit[agents].
     """
     from perfkit_cli.agents.instructions import AGENTS_FILE, SKILL_FILE, read_skill
 

@@ -40,6 +40,7 @@ def test_claims_that_do_not_hold_are_wrong(variant: Variant) -> None:
         expected=1,
         measured=0,
         evidence="0 of 1",
+        fact="matmul_flops_share:bf16",
     )
     (wrong,) = describe_variant(msgspec.structs.replace(variant, claims=(claim,)))[1]
     assert claim.statement in wrong

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_iter, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakIdKeyDictionary
 
 from perfkit.core.note import Note, make_note
@@ -34,10 +34,10 @@ class IndexValues:
         """Apply an op on fake tensors to the values of its arguments, if all are known and its results are integers."""
         if not self._known:
             return
-        given = [leaf for leaf in tree_iter((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if not any(tensor in self._known for tensor in given):
             return
-        made = [leaf for leaf in tree_iter(result) if isinstance(leaf, FakeTensor)]
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FakeTensor)]
         if not made or not all(map(_is_integer, made)):
             return
         if torch.Tag.nondeterministic_seeded in func.tags or not all(tensor in self._known for tensor in given):
@@ -47,7 +47,7 @@ class IndexValues:
         with _disable_current_modes():
             real_args, real_kwargs = tree_map_only(FakeTensor, lambda fake: self._known[fake], (args, kwargs))
             real = func(*real_args, **real_kwargs)
-        values = [leaf for leaf in tree_iter(real) if isinstance(leaf, torch.Tensor)]
+        values = [leaf for leaf in tree_leaves(real) if isinstance(leaf, torch.Tensor)]
         for fake, value in zip(made, values, strict=True):
             self._known[fake] = value
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._C import _current_autograd_node
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_iter
+from torch.utils._pytree import tree_leaves
 
 from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.sparse.index_values import IndexValues
@@ -62,7 +62,7 @@ class SparseGradients:
             return self._make_bag_gradient if args[9] else None
         if func is _PICK:
             return self._pick_rows if _is_node(_EMBEDS) else None
-        if func.namespace in _OF_RANKS and any(map(is_sparse_fake, tree_iter(args))):
+        if func.namespace in _OF_RANKS and any(map(is_sparse_fake, tree_leaves(args))):
             raise UnavailableError(
                 f"{func._schema.name}: ranks exchange sparse gradients, whose size depends on all ranks' batches: "
                 "measure it with perfkit bench"

@@ -70,10 +70,15 @@ def test_tools_are_listed_and_those_that_run_code_say_so(project: Path) -> None:
         assert list(listed) == [tool["name"] for tool in expected]
         assert {name for name, tool in listed.items() if "RUNS THE USER'S CODE" in tool.description} == {
             "bench",
+            "tune",
             "check",
         }
-        assert {name for name, tool in listed.items() if not tool.annotations.read_only_hint} == {"bench", "check"}
-        assert {tool["name"] for tool in expected if tool["runs_user_code"]} == {"bench", "check"}
+        assert {name for name, tool in listed.items() if not tool.annotations.read_only_hint} == {
+            "bench",
+            "tune",
+            "check",
+        }
+        assert {tool["name"] for tool in expected if tool["runs_user_code"]} == {"bench", "tune", "check"}
 
     _talk(project, talk)
 

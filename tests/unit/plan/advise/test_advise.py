@@ -244,7 +244,7 @@ def test_the_json_is_what_programs_were_promised(subject: AdviceSubject) -> None
     }  # fmt: skip
     assert set(encoded["options"][0]) == {
         "name", "saving_s", "saving_share", "peak_bytes", "saving_bytes", "largest_batch", "fits", "reasons",
-        "assumptions", "risk", "unknown_reasons", "measured",
+        "assumptions", "risk", "unknown_reasons", "measured", "verify",
     }  # fmt: skip
     assert set(encoded["options"][0]["saving_s"]) == {"value", "low", "high", "bound", "basis"}
     assert encoded["schema_version"] == 3
