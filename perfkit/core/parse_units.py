@@ -16,7 +16,7 @@ SUFFIXES: dict[str, dict[str, float]] = {
         **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
         "KB": 1e3,
     },
-    "s": {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
+    "s": {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0},
     "J": {"": 1.0, "mJ": 1e-3, "J": 1.0, "kJ": 1e3},
     "FLOP": {**_DECIMAL, **{f"{prefix}FLOP": factor for prefix, factor in _DECIMAL.items()}},
     "1/s": _DECIMAL,

@@ -26,7 +26,10 @@ CHANGED = ROOT / "tests/fixtures/recorded/changed_programs"
 BLOCKED = "import sys; sys.modules['torch'] = None; "
 COMMAND = BLOCKED + "from perfkit_cli.main import main; main()"
 # What imports torch at its first line, at least in part: it trains, measures, plans or asks torch.
-TRAINING = ("attach", "check", "instruments", "integrations", "measure", "plan", "suites", "techniques", "workloads")
+TRAINING = (
+    "attach", "check", "instruments", "integrations", "measure", "plan", "suites", "techniques", "tune.patch",
+    "tune.search", "workloads",
+)  # fmt: skip
 ASKING = (
     "perfkit.cost.live_collectives",
     "perfkit.cost.live_sparse_products",

@@ -28,6 +28,7 @@ def test_every_quantity_has_a_unit_that_can_be_written() -> None:
         ("250us", "s", 250e-6),
         ("1.5s", "s", 1.5),
         ("3min", "s", 180),
+        ("10m", "s", 600),
         ("0", "s", 0),
         ("5", "J", 5),
         ("5mJ", "J", 0.005),
@@ -49,7 +50,7 @@ def test_amounts_are_read_in_the_unit_of_the_quantity(text: str, unit: str, valu
     ("text", "unit", "words"),
     [
         ("64", "bytes", "has no unit: expected one of B, kB, MB"),
-        ("64", "s", "has no unit: expected one of us, ms, s, min, h, such as 5ms"),
+        ("64", "s", "has no unit: expected one of us, ms, s, m, min, h, such as 5ms"),
         ("5ms", "bytes", "has the unit 'ms'"),
         ("64MIB", "bytes", "has the unit 'MIB'"),
         ("2MiB", "", "no unit"),
