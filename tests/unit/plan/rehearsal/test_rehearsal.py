@@ -381,14 +381,18 @@ def test_paged_state_is_outside_of_the_allocator_and_that_is_said() -> None:
     [("torchao_adamw8bit", 2 + 8 / 256), ("torchao_adamw4bit", 1 + 8 / 128), ("torchao_adamwfp8", 2 + 8 / 256)],
 )
 def test_torchaos_state_is_planned_in_codes_and_scales(use: str, a_weight: float) -> None:
-    """Two moments in codes with a scale a block, of tensors with at least 4096 numbers; their tables are in both."""
+    """Two moments in codes with a scale a block, of tensors with at least 4096 numbers; their tables are in both.
+
+    Codes of a float format have none.
+    """
     pytest.importorskip("torchao")
     from torchao.optim.subclass_8bit import get_qmap_signed
 
     held = by_category(planned(spec(f"optim:use={use}")))
     counts = [p.numel() for p in load_workload(GPT, device="cpu").build_model().parameters()]
     large = [each for each in counts if each >= 4096]
-    tables = 2 * 4 * (256 if "8bit" in use else 16) * len(large)
+    entries = {"torchao_adamw8bit": 256, "torchao_adamw4bit": 16, "torchao_adamwfp8": 0}[use]
+    tables = 2 * 4 * entries * len(large)
     small = 2 * 4 * sum(each for each in counts if each < 4096)
     assert held["optimizer state"] == a_weight * sum(large) + tables + small + 4 * len(counts)
     assert get_qmap_signed.cache_info().currsize == 0  # of values that a plan does not have
