@@ -20,7 +20,8 @@ from tests.fixtures.gpu_traces import training_file
 _MOST_S = 1200  # of a bench on a busy machine
 _TINY = {"batch_size": 1, "seq_len": 8, "rounds": 0}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(_MOST_S)]
+# Cold: asyncio waits for its children itself, and those of a warm process are another's.
+pytestmark = [pytest.mark.slow, pytest.mark.cold, pytest.mark.timeout(_MOST_S)]
 
 USER = """
 import perfkit, torch
