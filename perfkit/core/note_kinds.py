@@ -192,6 +192,7 @@ ADVICE = {
     "advice.time_planned": "Step time is planned, not simulated.",
     "advice.this_cpu": "Times are planned for the CPU of this machine.",
     "advice.no_step_time": "Step time is unknown.",
+    "advice.few_blocks": "Figures are estimated from plans with few of the model's blocks.",
     "advice.changes_results": "Nothing fits but with techniques that change results.",
 }
 

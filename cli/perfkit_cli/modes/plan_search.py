@@ -13,11 +13,11 @@ from perfkit.analysis.parallel.worker_processes import run_in_processes
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.units import format_bytes, format_seconds, format_significant
 from perfkit.devices.machine.machine import count_available_cores
-from perfkit.plan.search.block_estimates import find_estimated_blocks
 from perfkit.plan.search.plan_task import plan_task
 from perfkit.plan.search.search import search_combinations
 from perfkit.plan.search.search_tasks import PlanDepth, SearchTask, TaskPlan
 from perfkit.plan.target.target import Target
+from perfkit.plan.variants.block_estimates import find_estimated_blocks
 from perfkit.store.request import BenchRequest
 from perfkit_cli.output.listing import align_columns
 

@@ -17,7 +17,8 @@ from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_ris
 from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.subject import AdviceSubject
-from perfkit.plan.variants.plan import PlanOne, make_planner
+from perfkit.plan.variants.block_estimates import find_estimated_blocks, make_estimating_planner
+from perfkit.plan.variants.plan import PlanOne
 from perfkit.plan.variants.verdict import check_fit, format_verdict
 from perfkit.store.bench_command import format_bench_command
 from perfkit.store.request import BenchRequest
@@ -92,7 +93,7 @@ def advise(
     """
     request, target = subject.request, subject.target
     size = None if request is None else read_batch_size(request.workload, subject.place.device)
-    plan = None if request is None or target is None else make_planner(request, target, progress)
+    plan = None if request is None or target is None else make_estimating_planner(request, target, progress)
     limit = None if target is None else target.limit_bytes
     if goal in ("memory", "batch") and plan is None:
         raise UsageError(f"--goal {goal} needs a plan, but {subject.notes[-1]}")
@@ -109,7 +110,7 @@ def advise(
     estimates = VariantEstimates(subject.step, plan, size, limit)
     before = estimates.estimate_variant(())
     step_s = _get_step_s(subject, plan)
-    notes = subject.notes
+    notes = (*subject.notes, *_list_estimate_notes(subject))
     if step_s is None and plan is not None and goal in ("time", "cost"):
         as_it_is = plan(())
         reason = (as_it_is.step_reason or as_it_is.reason).rstrip(".")
@@ -156,6 +157,18 @@ def advise(
         notes=notes,
         bench_command=subject.bench_command,
     )
+
+
+def _list_estimate_notes(subject: AdviceSubject) -> tuple[Note, ...]:
+    """That figures are estimates, where the workload has many blocks."""
+    request, target = subject.request, subject.target
+    blocks = None if request is None or target is None else find_estimated_blocks(request.workload, target.kind)
+    if blocks is None:
+        return ()
+    text = (
+        f"figures are estimated from plans with few of the model's {blocks} blocks; perfkit plan plans a variant whole"
+    )
+    return (make_note("advice.few_blocks", text, blocks=blocks),)
 
 
 def _judge_fit(estimate: VariantEstimate, limit: float | None) -> bool | None:

@@ -7,21 +7,21 @@ updates are a little more efficient than small ones.
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant, StepTime
-from perfkit.core.spec import WorkloadSpec
-from perfkit.plan.search.search_tasks import TaskPlan
+from perfkit.core.fit_search import Trials
+from perfkit.core.spec import WorkloadSpec, format_variant_label
+from perfkit.measure.schedule import Techniques
 from perfkit.plan.target.target import Target
+from perfkit.plan.variants.plan import PlanOne, make_planner
 from perfkit.plan.variants.verdict import judge_fit
+from perfkit.store.request import BenchRequest
 from perfkit.workloads.workload_table import count_blocks, shorten_workload
 
 FEWER, MORE = 3, 4  # of two blocks each is at an end
 # Two plans of so few blocks take as long as one of about eight.
 _LEAST_BLOCKS = 16
-
-# Products of weights: how many FLOPs attention takes depends on its kernel.
-_PRODUCTS = ("aten::mm", "aten::addmm")
-
-PlanWorkload = Callable[[WorkloadSpec], PlannedVariant]
 
 
 def find_estimated_blocks(spec: WorkloadSpec, device: str) -> int | None:
@@ -31,19 +31,38 @@ def find_estimated_blocks(spec: WorkloadSpec, device: str) -> int | None:
     return blocks if blocks is not None and blocks >= _LEAST_BLOCKS else None
 
 
-def estimate_plan(plan: PlanWorkload, spec: WorkloadSpec, blocks: int, target: Target) -> TaskPlan:
-    """The estimated plan of a workload with so many blocks; a whole plan where it cannot act with few."""
-    fewer, more = (plan(shorten_workload(spec, target.kind, count)) for count in (FEWER, MORE))
-    if fewer.reason or more.reason:
-        whole = plan(spec)
-        return TaskPlan(whole, _sum_products(whole))
-    distance = (blocks - FEWER) / (MORE - FEWER)
-    products_s = _sum_products(fewer) + distance * (_sum_products(more) - _sum_products(fewer))
-    return TaskPlan(judge_fit(extrapolate_blocks(fewer, more, distance), target), products_s)
+def make_estimating_planner(
+    request: BenchRequest, target: Target, progress: Callable[[str], None] = lambda _: None
+) -> PlanOne:
+    """As `make_planner`; variants of a model with many equal blocks are estimated from few of them.
+
+    A variant that cannot act with few blocks is planned whole.
+    """
+    blocks = find_estimated_blocks(request.workload, target.kind)
+    if blocks is None:
+        return make_planner(request, target, progress)
+    whole = make_planner(request, target)
+    few = [
+        make_planner(replace(request, workload=shorten_workload(request.workload, target.kind, count)), target)
+        for count in (FEWER, MORE)
+    ]
+
+    def estimate(techniques: Techniques) -> PlannedVariant:
+        fewer, more = (plan(techniques) for plan in few)
+        if fewer.reason or more.reason:
+            return whole(techniques)
+        return judge_fit(extrapolate_blocks(fewer, more, compute_distance(blocks)), target)
+
+    return Trials(estimate, format_variant_label, lambda planned: progress(planned.name)).try_candidate
+
+
+def compute_distance(blocks: int) -> float:
+    """How many times the distance from `FEWER` to `MORE` so many blocks are away from `FEWER`."""
+    return (blocks - FEWER) / (MORE - FEWER)
 
 
 def extrapolate_blocks(fewer: PlannedVariant, more: PlannedVariant, distance: float) -> PlannedVariant:
-    """The variant as many times the distance from `fewer` to `more` away from `fewer`, without parts and categories."""
+    """The variant as many times the distance from `fewer` to `more` away from `fewer`, without parts of its time."""
 
     def extend(first: float, second: float) -> float:
         return first + distance * (second - first)
@@ -57,7 +76,9 @@ def extrapolate_blocks(fewer: PlannedVariant, more: PlannedVariant, distance: fl
     if fewer.peak_allocated_bytes is not None and more.peak_allocated_bytes is not None:
         bounds = extend_interval(fewer.peak_allocated_bytes.bounds, more.peak_allocated_bytes.bounds)
         value, low, high = int(bounds.value), int(bounds.low), int(bounds.high)
-        peak = PlannedPeak(value=value, low=low, high=high, phase=more.peak_allocated_bytes.phase, categories={})
+        categories = _extend_categories(fewer.peak_allocated_bytes, more.peak_allocated_bytes, value, distance)
+        phase = more.peak_allocated_bytes.phase
+        peak = PlannedPeak(value=value, low=low, high=high, phase=phase, categories=categories)
     if fewer.step_s is not None and more.step_s is not None:
         total = extend_interval(fewer.step_s.total, more.step_s.total)
         time = StepTime(total=total, parts={}, dominant="", source=more.step_s.source)
@@ -75,7 +96,13 @@ def extrapolate_blocks(fewer: PlannedVariant, more: PlannedVariant, distance: fl
     )
 
 
-def _sum_products(variant: PlannedVariant) -> float:
-    """Seconds that the products of weights take at least; 0 where that is not known."""
-    rows = (row for row in variant.ops if row.name in _PRODUCTS and row.attainable_s is not None)
-    return sum(min(row.attainable_s or 0.0, row.seconds) for row in rows)
+def _extend_categories(fewer: PlannedPeak, more: PlannedPeak, peak_bytes: int, distance: float) -> dict[str, int]:
+    """The bytes of each category, as `extrapolate_blocks` has the peak, of which they are all parts: what their lines
+    leave of it is the largest one's."""
+    names = dict.fromkeys((*fewer.categories, *more.categories))
+    ends = {name: (fewer.categories.get(name, 0), more.categories.get(name, 0)) for name in names}
+    extended = {name: max(0, int(first + distance * (second - first))) for name, (first, second) in ends.items()}
+    if extended:
+        largest = max(extended, key=extended.__getitem__)
+        extended[largest] += peak_bytes - sum(extended.values())
+    return extended

@@ -1,21 +1,26 @@
 """Estimates from plans with few blocks, against whole plans."""
 
+from collections.abc import Callable
+
+import msgspec
 import pytest
 
 from perfkit.analysis.model.plan import Interval, NonTensorMemory, PlannedPeak, PlannedVariant, StepTime
-from perfkit.core.spec import WorkloadSpec, parse_variants
-from perfkit.plan.search.block_estimates import (
-    FEWER,
-    MORE,
-    estimate_plan,
-    extrapolate_blocks,
-    find_estimated_blocks,
-)
+from perfkit.core.spec import WorkloadSpec, format_variant_label, parse_variants
+from perfkit.measure.schedule import Techniques
 from perfkit.plan.search.exclusions import is_confirmed
-from perfkit.plan.search.plan_task import plan_task
+from perfkit.plan.search.plan_task import estimate_plan, plan_task
 from perfkit.plan.search.search import search_combinations
 from perfkit.plan.search.search_tasks import PlanDepth, SearchTask
 from perfkit.plan.target.target import parse_target
+from perfkit.plan.variants import block_estimates
+from perfkit.plan.variants.block_estimates import (
+    FEWER,
+    MORE,
+    extrapolate_blocks,
+    find_estimated_blocks,
+    make_estimating_planner,
+)
 from perfkit.store.request import BenchRequest
 
 TARGET = parse_target("rtx-4090", None)
@@ -56,6 +61,46 @@ def test_figures_are_those_of_a_line_through_two_numbers_of_blocks() -> None:
     assert found.step_s.total == Interval(value=17.0, low=8.5, high=34.0)
     assert is_confirmed(found, whole)
     assert not is_confirmed(found, variant(31))
+
+
+def test_categories_are_parts_of_the_peak() -> None:
+    fewer, more = (
+        msgspec.structs.replace(
+            variant(blocks),
+            peak_allocated_bytes=msgspec.structs.replace(
+                variant(blocks).peak_allocated_bytes,
+                categories={"parameter": 60 + 4 * blocks, "activation": 40 + 6 * blocks},
+            ),
+        )
+        for blocks in (3, 4)
+    )
+    peak = extrapolate_blocks(fewer, more, distance=29).peak_allocated_bytes
+    assert peak is not None
+    assert peak.categories == {"parameter": 188, "activation": 232}
+    assert sum(peak.categories.values()) == peak.value
+
+
+def test_advice_plans_few_blocks_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def make(request: BenchRequest, *_: object) -> Callable[[Techniques], PlannedVariant]:
+        blocks = int(request.workload.params["num_hidden_layers"])
+
+        def plan(techniques: Techniques) -> PlannedVariant:
+            label = format_variant_label(techniques)
+            asked.append((blocks, label))
+            return variant(blocks, reason="too few" if label == "ckpt" and blocks < BLOCKS else "")
+
+        return plan
+
+    monkeypatch.setattr(block_estimates, "make_planner", make)
+    request = BenchRequest(workload=LLAMA, variants=(), device="cpu", device_count=0, cores=1)
+    plan = make_estimating_planner(request, TARGET)
+    amp, ckpt = parse_variants("amp,ckpt")
+    assert plan(amp).needed_bytes == variant(BLOCKS).needed_bytes
+    assert plan(amp).fits is True
+    assert plan(ckpt) == variant(BLOCKS)
+    assert asked == [(FEWER, "amp"), (MORE, "amp"), (FEWER, "ckpt"), (MORE, "ckpt"), (BLOCKS, "ckpt")]
 
 
 def test_a_whole_plan_where_a_technique_cannot_act_with_few_blocks() -> None:
