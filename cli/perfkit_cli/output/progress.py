@@ -56,6 +56,7 @@ class ProgressText:
                 self._round, self._run, self._round_begun_s = event, None, self._clock()
                 return self._format_running("starting")
             case RoundFinished():
+                self._round = None
                 return _format_round_finished(event)
             case BudgetExceeded():
                 return (

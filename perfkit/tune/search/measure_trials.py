@@ -14,7 +14,7 @@ from perfkit.core.texts.redact import redact_text
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.measure.auto_params import Find
 from perfkit.measure.bench import run_bench
-from perfkit.measure.run_events import Event
+from perfkit.measure.run_events import BudgetExceeded, Event
 from perfkit.measure.schedule import shorten_first_run
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.lock import lock_folder
@@ -43,7 +43,13 @@ class TrialBench:
     ) -> None:
         self.folder = folder
         self._request, self._command, self._ceilings = request, redact_text(command), ceilings
-        self._progress, self._find = progress, find
+        self._find = find
+
+        def report(event: Event) -> None:
+            if not isinstance(event, BudgetExceeded):  # of a stage, which its user has not asked for
+                progress(event)
+
+        self._progress = report
 
     def measure_baseline(self) -> Analysis:
         """Run the baseline once with all instruments, without rounds."""

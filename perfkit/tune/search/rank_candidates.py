@@ -1,7 +1,6 @@
 """Ranks what to try next on top of a measured variant: by simulation of its recorded step, and by plans where memory
 decides."""
 
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from perfkit.plan.advise.subject import AdviceSubject, make_run_subject
 from perfkit.plan.advise.time_saving import estimate_time_saved
 from perfkit.plan.variants.plan import PlanOne, make_planner
 from perfkit.plan.variants.verdict import check_fit
-from perfkit.techniques.base.technique import LOSSLESS, explain_inability
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, explain_inability
 from perfkit.techniques.compose import are_compatible
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
 from perfkit.tune.model.tune_result import AllowedLosses, UntriedVariant
@@ -26,12 +25,13 @@ from perfkit.tune.model.tune_result import AllowedLosses, UntriedVariant
 
 class RankedCandidate(NamedTuple):
     """A variant to try. `low_s` to `high_s` is its simulated saving in a step of its base, None if unknown;
-    `needed_bytes` its planned memory, None if not planned."""
+    `needed_bytes` its planned memory, None if not planned. `saves_memory` is True if all that is new is for that."""
 
     specs: Techniques
     low_s: float | None = None
     high_s: float | None = None
     needed_bytes: Interval | None = None
+    saves_memory: bool = False
 
     @property
     def name(self) -> str:
@@ -116,11 +116,18 @@ def _estimate_candidate(
     """Simulate what is new in the recorded step; nothing is known where a parameter of `base` changes."""
     low_s = high_s = None
     names = {spec.name for spec in candidate.specs if spec not in base}
+    added = [each for each in candidate.techniques if each.name in names]
     if subject.step is not None and not names & {spec.name for spec in base}:
-        saving = estimate_time_saved(subject.step, [each for each in candidate.techniques if each.name in names]).saving
+        saving = estimate_time_saved(subject.step, added).saving
         if saving is not None:
             low_s, high_s = saving.low, saving.high
-    return RankedCandidate(candidate.specs, low_s, high_s, None if plan is None else plan(candidate.specs).needed_bytes)
+    return RankedCandidate(
+        candidate.specs,
+        low_s,
+        high_s,
+        needed_bytes=None if plan is None else plan(candidate.specs).needed_bytes,
+        saves_memory=bool(added) and all(each.purpose is Purpose.ACTIVATIONS for each in added),
+    )
 
 
 def _explain_pruning(
@@ -139,8 +146,11 @@ def _explain_pruning(
     return f"simulated saving at most {format_percent(max(candidate.high_s / step_s, 0.0))} of the step"
 
 
-def _compute_order(candidate: RankedCandidate, request: TuneRequest) -> float:
-    """Sort key, the most promising first."""
+def _compute_order(candidate: RankedCandidate, request: TuneRequest) -> tuple[bool, bool, float]:
+    """Sort key, the most promising first; of unknown effects on the time, those of what saves memory last."""
     if request.objective == "memory":
-        return math.inf if candidate.needed_bytes is None else candidate.needed_bytes.value
-    return math.inf if candidate.low_s is None or candidate.high_s is None else -(candidate.low_s + candidate.high_s)
+        needed = candidate.needed_bytes
+        return needed is None, False, 0.0 if needed is None else needed.value
+    if candidate.low_s is None or candidate.high_s is None:
+        return True, candidate.saves_memory, 0.0
+    return False, False, -(candidate.low_s + candidate.high_s)

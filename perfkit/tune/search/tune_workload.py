@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -17,7 +18,7 @@ from perfkit.core.record import RunStatus, get_value
 from perfkit.core.spec import BASELINE, TechniqueSpec, format_variant_label, parse_variants
 from perfkit.core.units import format_seconds
 from perfkit.devices.machine.device_choice import find_device
-from perfkit.store.suite_reader import read_suite
+from perfkit.store.suite_reader import StoredSuite, read_suite
 from perfkit.store.summary import TUNE_FILE
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
@@ -140,7 +141,7 @@ class _Search:
             raise UsageError(f"the baseline does not train: {baseline.reason}", id="check.side_failed")
         if not self.best:
             self.best_name = baseline.name
-        self.first_run_s = next(run.run.seconds for run in read_suite(self.bench.folder).runs if run.run.seconds)
+        self.first_run_s = _compute_first_run_s(read_suite(self.bench.folder))
         self.result = replace(
             self.result,
             baseline_step_s=get_step_s(baseline),
@@ -161,27 +162,37 @@ class _Search:
         race = self.request.objective != "memory"
         analysis = self.bench.measure_variants(measured, budget_s, race=race)
         trials = judge_stage(stage, base, chosen, map_by_label(analysis), self.request)
-        self.result = replace(self.result, trials=(*self.result.trials, *trials))
+        again = {(trial.variant, trial.base) for trial in trials}  # was undecided
+        earlier = (trial for trial in self.result.trials if (trial.variant, trial.base) not in again)
+        self.result = replace(self.result, trials=(*earlier, *trials))
+        self.first_run_s = _compute_first_run_s(read_suite(self.bench.folder))
         self._note_untried(ranking)
         accepted = next((trial for trial in trials if trial.outcome == "accepted"), None)
         if accepted is not None:
             self._set_best(accepted.variant)
             self.report(f"stage {stage}: accepted {accepted.variant}")
         self.store("interrupted", "")
-        if accepted is not None or len(chosen) < len(ranking.candidates):
-            return ""
-        return "no candidate is left"
+        more = accepted is not None or any(map(_is_promising, trials)) or len(chosen) < len(ranking.candidates)
+        return "" if more else "no candidate is left"
 
     def _rank_open(self) -> Ranking:
-        """The ranking on top of the best so far, without what was tried; what improved another variant comes first."""
+        """The ranking on top of the best so far, without what was tried.
+
+        First comes what improved another variant, then what may improve this one, of which more is measured.
+        """
         ranking = rank_candidates(self.bench.folder, self.request, self.best, self.best_name)
-        tried = {trial.variant for trial in self.result.trials}
+        undecided = {trial.variant for trial in self.result.trials if _is_promising(trial)}
+        tried = {trial.variant for trial in self.result.trials} - undecided
         hopeless = [_get_added(trial) for trial in self.result.trials if trial.outcome in _HOPELESS]
         helpful = [_get_added(trial) for trial in self.result.trials if trial.outcome == "improves"]
         own = {spec.label for spec in self.best}
         added = {each.name: {spec.label for spec in each.specs} - own for each in ranking.candidates}
         left = [each for each in ranking.candidates if each.name not in tried and added[each.name] not in hopeless]
-        return Ranking(tuple(sorted(left, key=lambda each: added[each.name] not in helpful)), ranking.untried)
+
+        def order(each: RankedCandidate) -> tuple[bool, bool]:
+            return added[each.name] not in helpful, each.name not in undecided
+
+        return Ranking(tuple(sorted(left, key=order)), ranking.untried)
 
     def _choose_candidates(self, ranking: Ranking) -> tuple[tuple[RankedCandidate, ...], float]:
         """The candidates whose first runs fit into the stage's share of the budget, and that share in seconds."""
@@ -238,6 +249,17 @@ def _make_result(request: TuneRequest, folder: Path, command: str) -> TuneResult
         spent_s=0.0,
         conclusion="interrupted",
     )
+
+
+def _compute_first_run_s(stored: StoredSuite) -> float:
+    """The mean time of the first runs so far, which have the instruments: of the baseline, and of variants that
+    compile."""
+    return fmean(run.run.seconds for run in stored.runs if run.spec.passes and run.run.seconds)
+
+
+def _is_promising(trial: Trial) -> bool:
+    """True if more processes may prove an improvement."""
+    return trial.outcome == "undecided" and trial.gain_ratio is not None and trial.gain_ratio < 1 - NOTABLE_SHARE
 
 
 def _describe_technique(spec: TechniqueSpec) -> SwitchedTechnique:

@@ -28,10 +28,19 @@ RATIOS = {"amp": 0.8, "optim:use=fused": 0.7, "ckpt": 1.3, "inplace": 0.9, "opti
 class FakeBench:
     """A bench in which every first run takes 10 s and rounds of a session 20 s; `log` has what each session measured.
 
-    `ratios` are the variants' step times; the proof finds `proven` times the ratio of the search.
+    `ratios` are the variants' step times, by default 1.3, known within `halves` of them, session by session. The proof
+    finds `proven` times the ratio of the search.
     """
 
-    def __init__(self, folder: Path, ratios: dict[str, float], proven: float = 1.0, interrupt: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ratios: dict[str, float],
+        proven: float = 1.0,
+        interrupt: int = 0,
+        halves: Sequence[float] = (),
+    ) -> None:
+        self.halves = list(halves)
         self.folder, self.ratios, self.proven, self.interrupt = folder, ratios, proven, interrupt
         self.now = 0.0
         self.log: list[tuple[str, ...]] = []
@@ -50,7 +59,8 @@ class FakeBench:
         if len(self.log) == self.interrupt:
             raise KeyboardInterrupt
         self.now += 10.0 * len([name for name in names if name not in self.variants]) + 20.0
-        self.variants |= {name: make_variant(name, self.ratios[name]) for name in names}
+        half = self.halves.pop(0) if self.halves else 0.01
+        self.variants |= {name: make_variant(name, self.ratios.get(name, 1.3), half=half) for name in names}
         return self.analyze()
 
     def prove_variant(self, _: Path, techniques: Techniques, single: Techniques | None, budget_s: float) -> Proof:
@@ -77,7 +87,8 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "rank_candidates", rank)
 
     def run(bench: FakeBench, offered: str, budget_s: float = 1000.0, **fields: Any) -> TuneResult:
-        stored = SimpleNamespace(runs=[SimpleNamespace(run=SimpleNamespace(seconds=10.0))])
+        first = SimpleNamespace(run=SimpleNamespace(seconds=10.0), spec=SimpleNamespace(passes=("trace",)))
+        stored = SimpleNamespace(runs=[first])
         monkeypatch.setattr(module, "read_suite", lambda _: stored)
         monkeypatch.setattr(module, "analyze_suite", bench.analyze)
         request = make_request(offered=tuple(parse_variants(offered)), technique=offered, budget_s=budget_s, **fields)
@@ -122,6 +133,14 @@ def test_a_stage_takes_as_many_candidates_as_its_share_of_the_budget_allows(tmp_
     assert bench.log[0] == ("amp", "optim:use=fused")
     assert [trial.variant for trial in result.accepted] == ["optim:use=fused", "optim:use=fused+amp"]
     assert "optim:use=fused+amp+inplace" in {each.variant for each in result.untried}
+
+
+def test_of_what_may_improve_more_is_measured_before_anything_else(tmp_path: Path, search: Any) -> None:
+    bench = FakeBench(tmp_path / "trials", RATIOS, halves=[0.5, 0.01])
+    result = search(bench, "amp,ckpt,inplace", budget_s=190.0)
+    assert bench.log[:2] == [("amp", "ckpt"), ("amp",)]  # ckpt is not promising
+    assert next((trial.variant, trial.stage) for trial in result.accepted) == ("amp", 2)
+    assert [trial.variant for trial in result.trials if trial.variant == "amp"] == ["amp"]
 
 
 def test_an_interrupted_search_continues_with_what_it_measured(tmp_path: Path, search: Any) -> None:
