@@ -83,7 +83,7 @@ def test_forms_of_thresholds(text: str | float, unit: str, more_is_worse: bool, 
         ("nan", "s", True, "expected 3% (relative)"),
         ("nan%", "s", True, "not an amount"),
         ("+inf", "", True, "not an amount"),
-        ("", "s", True, "units: us, ms, s, min"),
+        ("", "s", True, "units: us, ms, s, m, min"),
         ("fast", "s", True, "<=5ms "),
     ],
 )
