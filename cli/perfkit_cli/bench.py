@@ -7,7 +7,6 @@ import click
 
 from perfkit.core.errors import raise_terminated
 from perfkit.core.spec import ENERGY_S
-from perfkit.devices.machine.device_choice import DEVICES
 from perfkit.measure.launch.launcher_table import LAUNCHERS
 from perfkit_cli.modes.bench_kubernetes import (
     KUBERNETES,
@@ -25,6 +24,7 @@ from perfkit_cli.options.option_values import (
     parse_share_option,
     require_one_of,
 )
+from perfkit_cli.options.run_options import add_device_option, add_timeout_option
 from perfkit_cli.options.size_options import COUNT, add_scaling_options
 from perfkit_cli.options.suite_trust import add_trust_option, trust_suite
 from perfkit_cli.options.url_folders import FolderOrUrl
@@ -119,23 +119,9 @@ Exit codes: 0 done, 1 a run failed or its loss is not finite, 2 invalid request,
     type=click.IntRange(min=0),
     help=f"Warm-up steps.  [default: until steps are steady, {DEFAULTS.warmup} to {DEFAULTS.max_warmup}]",
 )
-@click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    metavar=f"[{'|'.join(DEVICES)}]",
-    callback=require_one_of("device", DEVICES),
-    help="Device to train on. auto: the GPU if available, else the CPU.",
-)
+@add_device_option
 @add_scaling_options
-@click.option(
-    "--timeout",
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Time limit per run; a longer run is stopped and reported as timed out.",
-)
+@add_timeout_option
 @click.option(
     "--memory-limit", metavar="SIZE", callback=parse_memory_option, help="Address space limit per rank, such as 6GiB."
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfkit.core.errors import raise_terminated
-from perfkit.devices.machine.device_choice import DEVICES
 from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import parse_duration_option, parse_memory_option, require_one_of
+from perfkit_cli.options.run_options import add_device_option, add_timeout_option
 from perfkit_cli.options.size_options import COUNT, add_size_options
 from perfkit_cli.output.json_output import print_json
 
@@ -77,24 +77,10 @@ Exit codes: 0 a proven gain, or certainly none; 2 invalid request, 3 a gain that
     callback=parse_duration_option,
     help="Time for the whole search.",
 )
-@click.option(
-    "--device",
-    default="auto",
-    show_default=True,
-    metavar=f"[{'|'.join(DEVICES)}]",
-    callback=require_one_of("device", DEVICES),
-    help="Device to train on. auto: the GPU if available, else the CPU.",
-)
+@add_device_option
 @add_size_options
 @click.option("--threads", metavar="N", type=COUNT, help="CPU threads per rank.  [default: cores / ranks]")
-@click.option(
-    "--timeout",
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Time limit per run; a longer run is stopped and reported as timed out.",
-)
+@add_timeout_option
 @click.option(
     "--out",
     metavar="FOLDER",
