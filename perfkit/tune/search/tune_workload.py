@@ -128,12 +128,11 @@ class _Search:
         self.result = replace(earlier, command=self.result.command, folder=self.result.folder, proof=None)
         self.begun_s -= earlier.spent_s
         if earlier.best:
-            self._set_best(earlier.best)
+            self._set_best(earlier.best, analyze_suite(self.bench.folder))
 
-    def _set_best(self, label: str) -> None:
+    def _set_best(self, label: str, analysis: Analysis) -> None:
         (self.best,) = parse_variants(label)
-        names = {"+".join(variant.techniques): variant.name for variant in analyze_suite(self.bench.folder).variants}
-        self.best_name = names[label]
+        self.best_name = map_by_label(analysis)[label].name
 
     def _learn_baseline(self, analysis: Analysis) -> None:
         baseline = map_by_label(analysis)[BASELINE]
@@ -169,7 +168,7 @@ class _Search:
         self._note_untried(ranking)
         accepted = next((trial for trial in trials if trial.outcome == "accepted"), None)
         if accepted is not None:
-            self._set_best(accepted.variant)
+            self._set_best(accepted.variant, analysis)
             self.report(f"stage {stage}: accepted {accepted.variant}")
         self.store("interrupted", "")
         more = accepted is not None or any(map(_is_promising, trials)) or len(chosen) < len(ranking.candidates)
