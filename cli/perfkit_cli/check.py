@@ -15,6 +15,7 @@ from perfkit_cli.options.option_values import require_one_of
 EXAMPLES = """\b
 Examples:
   perfkit check --against-ref origin/main            both sides measured now, interleaved
+  perfkit check --against-env torch==2.13.0          the same code in another environment, created by uv
   perfkit check --update                             write the baseline, and commit it
   perfkit check --exact                              memory, FLOPs, kernels, graph breaks, losses; no timing
   perfkit check runs/new --baseline runs/old         two existing runs; nothing is run
@@ -37,6 +38,19 @@ Exit codes: 0 passed (also with the verdict worse), 1 regression or failed run, 
 @click.argument("run", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--against-ref", metavar="REF", help="Compare with this revision, checked out and measured alongside yours."
+)
+@click.option(
+    "--against-env",
+    metavar="ENV",
+    help="Compare with this environment: requirements such as torch==2.14.1, a requirements file, a virtual "
+    "environment's folder or a Python interpreter.",
+)
+@click.option(
+    "--against-env-var",
+    "env_variables",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Compare with this environment variable set, or removed. May be repeated.",
 )
 @click.option(
     "--baseline", metavar="FILE|RUN|BRANCH", help="Compare with stored figures.  [default: the baseline file]"

@@ -33,6 +33,8 @@ def check_change(
     run: str | Path | None = None,
     *,
     against_ref: str | None = None,
+    against_env: str | None = None,
+    env_variables: Mapping[str, str | None] | None = None,
     baseline: str | Path | None = None,
     workload: str | None = None,
     technique: str | None = None,
@@ -53,6 +55,9 @@ def check_change(
     Args:
         run: a stored run to check in place of the working tree; needs `baseline`.
         against_ref: compare with this git revision, measured side by side with the working tree.
+        against_env: compare with this environment, running the same code: requirements such as `torch==2.14.1`, a
+            requirements file, a virtual environment's folder or an interpreter.
+        env_variables: compare with these environment variables set, or removed if None.
         baseline: compare with a baseline file, a stored run, or the baseline file at a git revision; by default with
             the configured baseline file.
         workload, technique: check these in place of the configured cases.
@@ -67,8 +72,13 @@ def check_change(
     Raises:
         UsageError: the request is wrong; nothing was run.
     """
-    if against_ref is not None and (baseline is not None or run is not None):
-        raise UsageError("against_ref measures both sides; omit run and baseline", id="usage.conflict")
+    environment = against_env is not None or bool(env_variables)
+    measured = {"against_ref": against_ref is not None, "against_env or env_variables": environment}
+    both = [name for name, given in measured.items() if given]
+    if len(both) > 1 or (both and (baseline is not None or run is not None)):
+        raise UsageError(
+            f"{' and '.join(both)}: both sides are measured; give one, no run or baseline", id="usage.conflict"
+        )
     if run is not None and baseline is None:
         raise UsageError(f"{run}: an existing run is compared with another one; name it with baseline")
     config = load_check_config(
@@ -80,13 +90,20 @@ def check_change(
         budget=budget if budget is None or isinstance(budget, str) else f"{budget}s",
         fail_on=fail_on,
     )
-    command = "perfkit.check(" + (f"against_ref={against_ref!r}" if against_ref is not None else "") + ")"
+    given = {"against_ref": against_ref, "against_env": against_env}
+    command = f"perfkit.check({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
     folder = Path(out) if out is not None else Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-check"
     if run is None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not empty: name another folder with out", id="usage.occupied")
     began = monotonic()
-    before = None if against_ref is not None else load_stored_side(config, baseline)
+    before = None if both else load_stored_side(config, baseline)
     order = make_check_options(config, command=command, timed=not exact, progress=progress)
+    if environment:
+        from perfkit.check.environment_check import check_environment  # not sooner: it imports torch
+        from perfkit.check.environments.named_environment import parse_environment
+
+        named = None if against_env is None else parse_environment(against_env)
+        return check_environment(config, named, env_variables or {}, folder, order)
     if before is None:
         from perfkit.check.revisions import check_revision  # not sooner: it imports torch
 

@@ -26,4 +26,12 @@ class SamplingEvent:
     event: PairEvent
 
 
-CheckEvent = SideEvent | SamplingEvent
+@dataclass(frozen=True)
+class EnvironmentEvent:
+    """The environment `label` is being created; `text` says how far it is."""
+
+    label: str
+    text: str
+
+
+CheckEvent = SideEvent | SamplingEvent | EnvironmentEvent

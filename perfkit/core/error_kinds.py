@@ -16,6 +16,7 @@ ERRORS = {
     "usage.outside_root": "A path lies outside of the folder that a server is limited to.",
     "usage.broken_plugin": "A package's entry point cannot be loaded.",
     "usage.no_git": "Git is not installed.",
+    "usage.no_uv": "uv, which creates environments, is not installed.",
     "usage.no_revision": "There is no repository, or it has no such revision.",
     "file.unreadable": "A file is missing, damaged or of another kind.",
     "file.newer_format": "A newer perfkit wrote the file.",
@@ -27,6 +28,7 @@ ERRORS = {
     "run.team_failed": "The resident processes of a variant ended early.",
     "join.secret": "A message between the machines of a bench is not signed with this machine's secret.",
     "check.side_failed": "A side of a check does not train.",
+    "check.no_environment": "The other environment of a check cannot be created, or cannot measure.",
     "calibration.unfinished": "A calibration ended early.",
     "calibration.links": "The links between ranks could not be measured.",
 }

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -132,6 +133,19 @@ def test_against_a_revision_the_op_that_was_planted_is_named(project: CommandLin
     report = (project.folder / "out" / "report.html").read_text()
     assert "softmax" in report
     assert not list(project.folder.parent.glob("perfkit-worktree-*"))
+
+
+@pytest.mark.slow
+def test_against_another_environment_the_variable_is_what_differs(project: CommandLine) -> None:
+    result = project(
+        "check", "--against-env", sys.prefix, "--against-env-var", "OMP_NUM_THREADS=1", "--exact", "--out", "out"
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    check = found(project.folder / "out")["check"]
+    assert check["under_test"] == "environment"
+    assert check["before"]["label"].endswith("OMP_NUM_THREADS=1")
+    assert check["before"]["environment"]["threads"] == 1
+    assert not [each for each in check["environment_differences"] if each.startswith("torch")]
 
 
 @pytest.mark.slow

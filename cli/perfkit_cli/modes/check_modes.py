@@ -34,6 +34,8 @@ class CheckArguments:
 
     run: Path | None
     against_ref: str | None
+    against_env: str | None
+    env_variables: tuple[str, ...]
     baseline: str | None
     update: bool
     calibrate: bool
@@ -58,6 +60,8 @@ class CheckArguments:
 
 Mode = Callable[[CheckArguments, Path], int]
 
+_TOGETHER = ({"--update", "--baseline"}, {"--against-env", "--against-env-var"})
+
 
 def run_check(arguments: CheckArguments) -> int:
     """Run the requested check and return its exit code."""
@@ -74,10 +78,12 @@ def _choose_mode(arguments: CheckArguments) -> tuple[str, Mode]:
         "--calibrate": (arguments.calibrate, _calibrate_check),
         "--history": (arguments.history is not None, _show_history),
         "--against-ref": (arguments.against_ref is not None, _check_against_ref),
+        "--against-env": (arguments.against_env is not None, _check_against_environment),
+        "--against-env-var": (bool(arguments.env_variables), _check_against_environment),
         "--baseline": (arguments.baseline is not None, _check_against_baseline),
     }
     named = [name for name, (is_asked, _) in asked.items() if is_asked]
-    if len(named) > 1 and set(named) != {"--update", "--baseline"}:
+    if len(named) > 1 and set(named) not in _TOGETHER:
         raise UsageError(f"{' and '.join(named)} are different checks; use only one", id="usage.conflict")
     if arguments.run is not None and named != ["--baseline"]:
         raise UsageError(f"{arguments.run}: an existing run needs another one to compare with; name it with --baseline")
@@ -94,6 +100,18 @@ def _check_against_ref(arguments: CheckArguments, folder: Path) -> int:
     assert arguments.against_ref is not None
     with _prepare_order(arguments, config) as order:
         check = check_revision(config, arguments.against_ref, folder, order)
+    return _finish_check(check, folder, arguments, config)
+
+
+def _check_against_environment(arguments: CheckArguments, folder: Path) -> int:
+    from perfkit.check.environment_check import check_environment
+    from perfkit.check.environments.named_environment import parse_environment, parse_variables
+
+    named = None if arguments.against_env is None else parse_environment(arguments.against_env)
+    variables = parse_variables(arguments.env_variables)
+    config = _load_check_config(arguments)
+    with _prepare_order(arguments, config) as order:
+        check = check_environment(config, named, variables, folder, order)
     return _finish_check(check, folder, arguments, config)
 
 

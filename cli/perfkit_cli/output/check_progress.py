@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from perfkit.check.check_events import CheckEvent, SamplingEvent, SideEvent
+from perfkit.check.check_events import CheckEvent, EnvironmentEvent, SamplingEvent, SideEvent
 from perfkit.check.sides.pair_events import PairFinished, PairProgress, PairStarted
 from perfkit.core.record import RunStatus
 from perfkit.core.units import format_seconds
@@ -25,6 +25,8 @@ def show_check_progress(console: Console) -> Iterator[Callable[[CheckEvent], Non
 
 def format_event(event: CheckEvent) -> str:
     """An event in words."""
+    if isinstance(event, EnvironmentEvent):
+        return f"{event.label}: {event.text}"
     if isinstance(event, SamplingEvent):
         return f"{event.workload} {event.variant}: {_format_pair(event)}"
     rounds = f", round {event.index + 1} of {event.rounds}" if event.rounds > 1 else ""
@@ -53,5 +55,5 @@ def _format_pair(event: SamplingEvent) -> str:
 
 
 def _print_end_line(event: CheckEvent, console: Console) -> None:
-    if isinstance(event.event, RunFinished | PairFinished):
+    if isinstance(event, EnvironmentEvent) or isinstance(event.event, RunFinished | PairFinished):
         console.out(format_event(event), highlight=False)

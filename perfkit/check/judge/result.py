@@ -1,7 +1,7 @@
 """Results of a check: data for renderers and exit codes, stored as `check.json`."""
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.display_mixin import DisplayMixin
@@ -155,8 +155,9 @@ class Check(DisplayMixin, Struct):
     """A whole check. `verdict` is the worst of all: fail, else inconclusive, else worse, else pass (or improved where
     one is). `fail_on` is the mildest verdict that is a failure, `fail` or `worse`; then worse goes before inconclusive.
 
-    `environment_differences` names what differs between the environments of the sides, `key: before -> after`;
-    `seconds` is how long it took, `budget_s` the time that sampling was given.
+    `under_test` is what was meant to differ between the sides, `code` or `environment`. `environment_differences` names
+    what differs between the environments of the sides, `key: before -> after`. `seconds` is how long the check took,
+    `budget_s` the time that sampling was given.
     """
 
     subject: ClassVar[str] = "check"
@@ -169,6 +170,7 @@ class Check(DisplayMixin, Struct):
     verdict: Verdict
     variants: tuple[CheckedVariant, ...]
     fail_on: Verdict = Verdict.FAIL
+    under_test: Literal["code", "environment"] = "code"
     environment_differences: tuple[str, ...] = ()
     seconds: float = 0.0
     budget_s: float = 0.0

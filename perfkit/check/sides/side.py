@@ -1,7 +1,8 @@
 """One side of a comparison: its code, and the working folder of its processes."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import perfkit
@@ -21,9 +22,11 @@ class MeasuredSide:
     Attributes:
         label: its name for users.
         root: the working folder of its processes, which contains workloads such as `train.py:build`.
-        python_path: folders, relative to `root`, that precede all others in its import path.
+        python_path: folders, absolute or relative to `root`, that precede all others in its import path.
         tree: the folder that holds all of its code; `root` is this or a folder in it.
         notes: missing parts of its code, reported with its failures.
+        interpreter: the Python of its processes; None: this process's.
+        variables: environment variables of its processes alone; None removes one.
     """
 
     label: str
@@ -31,6 +34,8 @@ class MeasuredSide:
     tree: Path
     python_path: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    interpreter: Path | None = None
+    variables: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class SideFailedError(PerfkitError):
@@ -88,10 +93,10 @@ def _place_side(side: MeasuredSide, other: MeasuredSide, own_package: Path | Non
             )
         folders.append(side.tree / own_package)
     inherited = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
-    environment = {OWN_TREE: str(side.tree.resolve()), OTHER_TREE: str(other.tree.resolve())}
+    environment = {**side.variables, OWN_TREE: str(side.tree.resolve()), OTHER_TREE: str(other.tree.resolve())}
     if folders:
         environment["PYTHONPATH"] = os.pathsep.join([*(str(folder.resolve()) for folder in folders), *inherited])
-    return RankPlace(folder=side.root.resolve(), environment=environment)
+    return RankPlace(folder=side.root.resolve(), environment=environment, interpreter=side.interpreter)
 
 
 def _find_perfkit_folder(trees: tuple[Path, Path]) -> Path | None:

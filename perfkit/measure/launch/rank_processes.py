@@ -26,10 +26,12 @@ from perfkit.store.layout import OUTPUT_FILE, WATCHDOG_DUMP, get_rank_folder
 
 @dataclass(frozen=True, kw_only=True)
 class RankPlace:
-    """Place of a run's ranks: the working folder (None: this process's own), and added environment variables."""
+    """Place of a run's ranks: the working folder (None: this process's own), the Python interpreter (None: likewise),
+    and environment variables to add, or to remove if None."""
 
     folder: Path | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    interpreter: Path | None = None
 
 
 HERE = RankPlace()
@@ -83,14 +85,19 @@ def start_process(
     log.parent.mkdir(parents=True, exist_ok=True)
     with open_log(log) as output:
         return RankProcess(
-            [*under, sys.executable, "-m", module, str(folder.absolute()), *arguments],
+            [*under, str(place.interpreter or sys.executable), "-m", module, str(folder.absolute()), *arguments],
             stdin=subprocess.PIPE if obeys else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=output,
             cwd=place.folder,
-            env={**os.environ, **variables, **place.environment},
+            env=_build_environment(variables, place),
             folder=log.parent,
         )
+
+
+def _build_environment(variables: Mapping[str, str], place: RankPlace) -> dict[str, str]:
+    merged = {**os.environ, **variables, **place.environment}
+    return {name: value for name, value in merged.items() if value is not None}
 
 
 class RankProcess(subprocess.Popen[bytes]):

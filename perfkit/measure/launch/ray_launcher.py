@@ -158,7 +158,8 @@ class _RayRanks:
         self._codes: dict[int, int | None] = {}  # of ranks that have ended, the first one first
         self._by_themselves: tuple[int, ...] = ()
         self._untold = ""
-        environment = {**places.meeting(), **place.environment}
+        own = {name: value for name, value in place.environment.items() if value is not None}
+        environment = {**places.meeting(), **own}
         self._streams: dict[Any, int] = {}
         for index, node in enumerate(places.nodes):
             share = NodeShare(

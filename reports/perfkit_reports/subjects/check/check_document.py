@@ -55,7 +55,12 @@ def build_document(check: Check) -> Document:
         Section("why", "Causes", causes.build_blocks(variants), intro=(_WHY,)),
         Section("pairs", "Pairs", tuple(_build_pairs(variants)), intro=(_PAIRS,)),
         Section("method", "Method", tuple(_build_method(check)), nav="Method", folded=True),
-        Section("environment", "Environment", (_build_environment(check),), folded=True),
+        Section(
+            "environment",
+            "Environment",
+            (_build_environment(check), *_list_changed_environment(check, full=True)),
+            folded=True,
+        ),
     )
     headline = check_sentences.build_headline(check)
     return Document(
@@ -81,7 +86,7 @@ def build_document(check: Check) -> Document:
             )
         ),
         tiles=(Tile("Before", _make_side_cell(check.before)), Tile("After", _make_side_cell(check.after))),
-        summary=_build_summary(variants, check.fail_on),
+        summary=(*_list_changed_environment(check), *_build_summary(variants, check.fail_on)),
         warnings=tuple(check_sentences.list_warnings(check)),
         sections=tuple(section for section in sections if section.blocks),
         data=check_tables.build_data(check),
@@ -124,6 +129,20 @@ def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tupl
         *make_list("suspects", suspects[:_SUSPECTS], "Likely causes", weight=Weight.BRIEF),
         *make_list("reasons", why_so, "Reasons", weight=Weight.BRIEF),
     )
+
+
+def _list_changed_environment(check: Check, *, full: bool = False) -> tuple[Block, ...]:
+    """What differs between two environments that were meant to differ: the first in one line, or all."""
+    if check.under_test != "environment":
+        return ()
+    differences = [flatten_text(difference) for difference in check.environment_differences]
+    if full:
+        return make_list("environment-changes", differences, "Differences", weight=Weight.DETAIL)
+    more = len(differences) - _OF_EACH
+    rest = f", and {more} more under Environment" if more > 0 else ""
+    told = f"Differences: {', '.join(differences[:_OF_EACH])}{rest}."
+    line = told if differences else "Both environments have the same packages and settings."
+    return make_list("environment-differences", (line,), weight=Weight.BRIEF)
 
 
 def _needs_reason(case: VerdictCase) -> bool:

@@ -186,7 +186,8 @@ def describe_sampling(check: Check) -> str:
 
 
 def list_warnings(check: Check) -> list[Note]:
-    """Remarks on the whole comparison: environment differences and notes."""
-    differing = [f"environments differ: {flatten_text(difference)}" for difference in check.environment_differences]
+    """Remarks on the whole comparison: environment differences, unless they are what was compared, and notes."""
+    unwanted = check.environment_differences if check.under_test == "code" else ()
+    differing = [f"environments differ: {flatten_text(difference)}" for difference in unwanted]
     notes = [make_note("check.environments_differ", text) for text in differing]
     return [*notes, *map_texts(flatten_text, check.notes)]

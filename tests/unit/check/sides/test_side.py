@@ -47,6 +47,17 @@ def test_the_python_path_comes_before_what_is_set(trees, monkeypatch):
     ]
 
 
+def test_a_side_may_have_an_interpreter_and_variables_of_its_own(trees):
+    old, new = trees
+    before, after = place_sides(
+        side(old, interpreter=Path("/other/python"), variables={"A": "1", "B": None}), side(new)
+    )
+    assert before.interpreter == Path("/other/python")
+    assert (before.environment["A"], before.environment["B"]) == ("1", None)
+    assert after.interpreter is None
+    assert "A" not in after.environment
+
+
 def test_a_folder_that_is_not_there_is_named(trees):
     old, new = trees
     with pytest.raises(UsageError, match=r"old: python_path .*/old/lib\b"):

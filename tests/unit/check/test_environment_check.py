@@ -1,0 +1,18 @@
+"""How the other environment is called, and what differs."""
+
+from perfkit.check.environment_check import compare_versions, format_label
+from perfkit.check.environments.named_environment import NamedEnvironment
+
+
+def test_a_label_names_everything_but_secrets():
+    named = NamedEnvironment("torch==2.14.1")
+    variables = {"OMP_NUM_THREADS": "1", "HF_TOKEN": "hf_abcdefghij1234567890", "MKL_NUM_THREADS": None}
+    label = format_label(named, variables)
+    assert label.startswith("torch==2.14.1, OMP_NUM_THREADS=1, HF_TOKEN=")
+    assert "hf_abc" not in label
+    assert label.endswith("without MKL_NUM_THREADS")
+
+
+def test_versions_differ_in_three_ways():
+    found = list(compare_versions({"a": "1", "b": "1", "c": "1"}, {"a": "1", "b": "2", "d": "3"}))
+    assert found == [("b", "1", "2"), ("c", "1", "not installed"), ("d", "not installed", "3")]
