@@ -22,6 +22,7 @@ COMMANDS = {
     "memory": "perfkit_cli.memory",
     "compare": "perfkit_cli.compare",
     "check": "perfkit_cli.check",
+    "bisect": "perfkit_cli.bisect",
     "report": "perfkit_cli.report",
     "view": "perfkit_cli.view",
     "calibrate": "perfkit_cli.calibrate",
@@ -48,6 +49,7 @@ Examples:
   perfkit memory snapshot.pickle            what filled the memory?
   perfkit compare runs/A runs/B             how do two runs differ?
   perfkit check --against-ref origin/main   did this change make it worse?
+  perfkit bisect --good v1.0 --bad main     which change made it worse?
   perfkit report runs/NAME                  regenerate a report
   perfkit view runs                         browse reports and running jobs
   perfkit advise runs/NAME                  what should I switch on?

@@ -66,18 +66,24 @@ def plan_cases(config: CheckConfig, machine: Machine, schedule: Schedule) -> tup
     )
 
 
-def find_thresholds(config: CheckConfig, workload: str, variant: str) -> Thresholds:
-    """The thresholds of a stored run's variant: those of the last case that has it, else those for all cases.
-
-    It needs no torch: a case without `world_size` has its variants on any number of ranks.
-    """
+def find_case(config: CheckConfig, workload: str, variant: str) -> CheckCase | None:
+    """The last case that has this workload's variant, on any number of ranks unless it says so; None if none has."""
     techniques, ranks = _RANKS.fullmatch(variant).groups()  # type: ignore[union-attr]
     for case in reversed(config.cases):
         labels = map(format_variant_label, parse_variants(case.technique))
         is_of_size = case.world_size in (None, int(ranks or 1))
         if is_of_size and techniques in labels and _parse_case_workload(case, ()).label == workload:
-            return case.resolve_thresholds()
-    return {**get_default_thresholds(), **config.thresholds}
+            return case
+    return None
+
+
+def find_thresholds(config: CheckConfig, workload: str, variant: str) -> Thresholds:
+    """The thresholds of a stored run's variant: those of the last case that has it, else those for all cases.
+
+    It needs no torch: a case without `world_size` has its variants on any number of ranks.
+    """
+    case = find_case(config, workload, variant)
+    return {**get_default_thresholds(), **config.thresholds} if case is None else case.resolve_thresholds()
 
 
 def _plan_case(number: int, case: CheckCase, config: CheckConfig, machine: Machine, schedule: Schedule) -> PlannedCase:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import (
     ADVICE_FILE,
+    BISECT_FILE,
     CHECK_FILE,
     COMPARISON_FILE,
     FLIGHT_REPORT_FILE,
@@ -43,6 +44,7 @@ REPORT_KINDS = (
     ReportKind("memory", MEMORY_REPORT_FILE, f"{_STORED}:read_memory_analysis"),
     ReportKind("flight", FLIGHT_REPORT_FILE, f"{_STORED}:read_flight_analysis", "flight recorders"),
     ReportKind("check", CHECK_FILE, "perfkit.check.judge.check_reader:read_check", "a check"),
+    ReportKind("bisect", BISECT_FILE, "perfkit.check.bisect.result:read_bisection", "a bisection"),
     ReportKind("process", PROCESS_FILE, f"{_PIPELINE}.process_stacks:read_process_analysis", "a running process"),
     ReportKind("comparison", COMPARISON_FILE, f"{_STORED}:read_comparison", "a comparison"),
     ReportKind("tune", TUNE_FILE, "perfkit.tune.model.tune_result:read_tune_result", "a search"),

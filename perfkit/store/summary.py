@@ -16,6 +16,7 @@ TRACE_REPORT_FILE = "analysis.json"  # the whole of a report on traces
 MEMORY_REPORT_FILE = "memory.json"  # and of one on memory
 FLIGHT_REPORT_FILE = "flight.json"  # and of one on flight recorders
 CHECK_FILE = "check.json"  # and of a comparison
+BISECT_FILE = "bisect.json"  # and of a search for the change that made training worse
 PROCESS_FILE = "process.json"  # and of a running process
 COMPARISON_FILE = "comparison.json"  # and of compared runs
 PLAN_FILE = "plan.json"  # and of a plan; in a suite's folder its predictions

@@ -251,7 +251,7 @@ def _load_check_config(arguments: CheckArguments) -> "CheckConfig":
     return load_check_config(
         workload=arguments.workload,
         technique=arguments.technique,
-        thresholds=dict(map(_parse_threshold, arguments.thresholds)),
+        thresholds=dict(map(parse_threshold_option, arguments.thresholds)),
         device=arguments.device,
         threads=arguments.threads,
         budget=arguments.budget,
@@ -260,7 +260,8 @@ def _load_check_config(arguments: CheckArguments) -> "CheckConfig":
     )
 
 
-def _parse_threshold(text: str) -> tuple[str, str]:
+def parse_threshold_option(text: str) -> tuple[str, str]:
+    """Quantity and threshold of `--threshold QUANTITY=THRESHOLD`."""
     name, equals, threshold = text.partition("=")
     if not (name and equals and threshold):
         raise UsageError(f"--threshold {text!r}: expected QUANTITY=THRESHOLD, such as step_time=3%")

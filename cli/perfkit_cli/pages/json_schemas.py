@@ -34,6 +34,7 @@ FILES: Mapping[str, SchemaRoot] = MappingProxyType(
         "analysis": SchemaRoot("perfkit.analysis.model.trace_analysis:TraceAnalysis", "analysis.json: traces"),
         "memory": SchemaRoot("perfkit.analysis.model.memory_analysis:MemoryAnalysis", "memory.json: memory recording"),
         "check": SchemaRoot("perfkit.check.judge.result:Check", "check.json: check of a change"),
+        "bisect": SchemaRoot("perfkit.check.bisect.result:Bisection", "bisect.json: search for a change"),
         "comparison": SchemaRoot("perfkit.analysis.model.comparison:Comparison", "comparison.json: compared runs"),
         "plan": SchemaRoot("perfkit.analysis.model.plan:Plan", "plan.json: plan"),
         "advice": SchemaRoot("perfkit.plan.advise.advice:Advice", "advice.json: advice"),

@@ -41,8 +41,12 @@ def create_environment(named: NamedEnvironment, report: Callable[[str], None]) -
         PerfkitError: the packages cannot be resolved or installed.
     """
     installed = list_installed()
-    wanted = list_all_of_file(named.file) if named.file else list_wanted(named.requirements, installed)
-    pins = () if named.file else tuple(f"{each.name}=={each.version}" for each in installed.values())
+    if named.requirements:
+        wanted = list_wanted(named.requirements, installed)
+        pins = tuple(f"{each.name}=={each.version}" for each in installed.values())
+    else:
+        own = named.packages if named.file is None else (f"-r {named.file}",)
+        wanted, pins = (*own, *list_needs()), ()
     text = "\n".join((platform.python_version(), sys.executable, *wanted, "", *pins))
     home = get_cache_folder() / _FOLDER / hashlib.sha256(text.encode()).hexdigest()[:16]
     interpreter = home / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -68,11 +72,6 @@ def list_wanted(requirements: Sequence[str], installed: Mapping[str, Package]) -
         *requirements,
         *(each.name if each.name in dependents else f"{each.name}=={each.version}" for each in others),
     )
-
-
-def list_all_of_file(file: Path) -> tuple[str, ...]:
-    """A requirements file by reference, and what perfkit needs beside it."""
-    return (f"-r {file}", *list_needs())
 
 
 def _build(folder: Path, wanted: Sequence[str], pins: Sequence[str], report: Callable[[str], None]) -> None:

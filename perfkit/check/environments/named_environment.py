@@ -14,16 +14,17 @@ _INTERPRETERS = ("bin/python", "Scripts/python.exe", "python.exe")  # of a virtu
 
 
 class NamedEnvironment(NamedTuple):
-    """An environment as it was named: one of the three is given.
+    """An environment as it was named: one of the four is given.
 
-    `interpreter` is an existing one; `requirements` replace packages of the current environment; `file` has all
-    packages of another one, as for `pip install -r`.
+    `interpreter` is an existing one; `requirements` replace packages of the current environment; `file`, as for
+    `pip install -r`, and `packages` have all packages of another one.
     """
 
     label: str
     interpreter: Path | None = None
     requirements: tuple[str, ...] = ()
     file: Path | None = None
+    packages: tuple[str, ...] = ()
 
 
 def parse_environment(text: str) -> NamedEnvironment:

@@ -1,0 +1,1 @@
+"""The report on a search for the change that made training worse."""
