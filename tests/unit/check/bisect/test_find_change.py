@@ -3,81 +3,11 @@
 import pytest
 
 from perfkit.check.bisect.find_change import LONGER, classify_candidate, find_change, narrow_config, start_bisection
-from perfkit.check.bisect.result import BisectCandidate
 from perfkit.check.bisect.search import Outcome
-from perfkit.check.config import CheckCase, CheckConfig
-from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.outcome import OUTCOME
-from perfkit.check.judge.result import (
-    ChangeExplanation,
-    Check,
-    CheckedSide,
-    CheckedVariant,
-    JudgedQuantity,
-    Verdict,
-)
+from perfkit.check.judge.result import Verdict
 from perfkit.core.errors import PerfkitError, UsageError
-
-CONFIG = CheckConfig(root=".", cases=(CheckCase(workload="gpt:size=nano"),), budget_s=10.0)
-CANDIDATES = tuple(BisectCandidate(name=f"c{number}") for number in range(9))
-
-
-def judged(verdict, *, after=None, exact=False, quantity="step_time", decided=True):
-    before, threshold = 100.0, Threshold(text="5%", relative=0.05)
-    return JudgedQuantity(
-        quantity=quantity,
-        title="step time",
-        unit="s",
-        more_is_worse=True,
-        verdict=verdict,
-        reason="",
-        before=before,
-        after=after,
-        change=None if after is None else after / before - 1,
-        threshold=threshold,
-        exact=exact,
-        is_decided=decided and verdict is not Verdict.INCONCLUSIVE,
-    )
-
-
-def check(*quantities):
-    variant = CheckedVariant(
-        workload="gpt:size=nano",
-        variant="baseline",
-        quantities=quantities,
-        explanation=ChangeExplanation(suspects=("aten::softmax is new",)),
-    )
-    side = CheckedSide(label="side", revision="", environment=None)
-    verdict = max((each.verdict for each in quantities), key=lambda each: each is Verdict.FAIL)
-    return Check(
-        created_at="",
-        perfkit="",
-        command="",
-        before=side,
-        after=side,
-        verdict=verdict,
-        variants=(variant,),
-        seconds=1.0,
-    )
-
-
-class FakeChecks:
-    """Checks of candidates of which those from `first_bad` take 20 % longer; `odd` has others' verdicts by number."""
-
-    def __init__(self, first_bad=5, *, exact=False, odd=None):
-        self.first_bad, self.exact, self.odd, self.asked = first_bad, exact, odd or {}, []
-
-    def __call__(self, before, after, config, *, timed, folder):
-        self.asked.append((before, after, timed, config.budget_s, folder))
-        told = self.odd.get(after)
-        if isinstance(told, Exception):
-            raise told
-        if told is not None and folder not in ("ends", "why"):
-            return check(told.pop(0) if isinstance(told, list) else told)
-        bad = after >= self.first_bad
-        value = 120.0 if bad else 100.0
-        verdict = Verdict.FAIL if bad else Verdict.PASS
-        return check(judged(verdict, after=value, exact=self.exact, quantity="flops" if self.exact else "step_time"))
+from tests.fixtures.sample_bisections import CANDIDATES, CONFIG, FakeChecks, judged
 
 
 def search(checks, **options):
