@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from perfkit.plan.advise.advice import Advice, AdviceOption, Allowed, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
 from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
+from perfkit.plan.advise.judge import Judge, Worth, judge_fit
 from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.variants.block_estimates import find_estimated_blocks, make_estimating_planner
 from perfkit.plan.variants.plan import PlanOne
@@ -27,50 +27,6 @@ from perfkit.store.request import BenchRequest
 _NOTABLE = 0.01
 _BEGINS = 3  # other combinations to try where the best one does not fit
 _TIMES = (2, 4)  # the batch size, if batches are compared
-
-
-class Worth(NamedTuple):
-    """Sort key of an estimate: bytes above the limit, then value by the goal (more is better)."""
-
-    lacks: float
-    value: float
-
-
-class Judge(NamedTuple):
-    """Compares two estimates of one step by a goal; `notable` are the significant differences by figure."""
-
-    goal: Goal
-    limit_bytes: float | None
-    notable: Worth
-
-    def compute_worth(self, estimate: VariantEstimate) -> Worth:
-        """The worth of an estimate: 0 bytes lacking if it fits, infinite if unknown."""
-        return Worth(self._compute_lacking(estimate), self._compute_value(estimate))
-
-    def is_better(self, one: VariantEstimate, other: VariantEstimate) -> bool:
-        """True if an estimate is better by a notable difference; what fits is better than what does not."""
-        mine, theirs = self.compute_worth(one), self.compute_worth(other)
-        notable = 0.0 if 0.0 in (mine.lacks, theirs.lacks) else self.notable.lacks
-        if mine.lacks != theirs.lacks and abs(mine.lacks - theirs.lacks) > notable:
-            return mine.lacks < theirs.lacks
-        return mine.value > theirs.value + self.notable.value
-
-    def order(self, estimate: VariantEstimate) -> tuple[float, float]:
-        """Sort by worth, best first."""
-        worth = self.compute_worth(estimate)
-        return worth.lacks, -worth.value
-
-    def _compute_lacking(self, estimate: VariantEstimate) -> float:
-        if self.limit_bytes is None:
-            return 0.0
-        return math.inf if estimate.needed is None else max(0.0, estimate.needed.high - self.limit_bytes)
-
-    def _compute_value(self, estimate: VariantEstimate) -> float:
-        if self.goal == "memory":
-            return -math.inf if estimate.needed is None else -estimate.needed.value
-        if self.goal == "batch":
-            return -math.inf if estimate.largest_batch is None else estimate.largest_batch
-        return -math.inf if estimate.saving is None else estimate.saving.value
 
 
 def advise(
@@ -118,7 +74,7 @@ def advise(
         notes = (*notes, make_note("advice.no_step_time", text))
     judge = _make_judge(goal, limit, before, step_s)
     ranked = sorted(candidates, key=lambda each: judge.order(estimates.estimate_variant(each.specs)))
-    is_short = _judge_fit(before, limit) is False
+    is_short = judge_fit(before, limit) is False
     helpful = [
         each
         for each in ranked
@@ -127,12 +83,12 @@ def advise(
     comparable = [each for each in helpful if judge_loss_risk(each.techniques).comparable]
     joined = _combine_to_fit(helpful if allow == "any" else comparable, estimates, judge)
     of_any: Techniques = ()
-    if allow == "comparable" and _judge_fit(estimates.estimate_variant(joined.specs), limit) is False:
+    if allow == "comparable" and judge_fit(estimates.estimate_variant(joined.specs), limit) is False:
         names = [each.name for each in ranked if not judge_loss_risk(each.techniques).comparable]
         if names:
             whole = _combine_to_fit(helpful, estimates, judge)
             notes = (*notes, _note_changed_results(names, whole.specs, estimates, limit, command))
-            of_any = whole.specs if _judge_fit(estimates.estimate_variant(whole.specs), limit) is not False else ()
+            of_any = whole.specs if judge_fit(estimates.estimate_variant(whole.specs), limit) is not False else ()
 
     def option(variant: Candidate) -> AdviceOption:
         made = _make_option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
@@ -171,17 +127,13 @@ def _list_estimate_notes(subject: AdviceSubject) -> tuple[Note, ...]:
     return (make_note("advice.few_blocks", text, blocks=blocks),)
 
 
-def _judge_fit(estimate: VariantEstimate, limit: float | None) -> bool | None:
-    return None if limit is None or estimate.needed is None else check_fit(estimate.needed, limit)
-
-
 def _combine_to_fit(ordered: Sequence[Candidate], estimates: VariantEstimates, judge: Judge) -> CombinedTechniques:
     """The best combination; where it does not fit, also begun with those that clash with it, smallest first."""
     best = combine_techniques(ordered, estimates.estimate_variant, judge.is_better)
     clashing = {clash.name for clash in best.clashes}
     begins = [each for each in ordered if each.name in clashing]
     for begin in sorted(begins, key=lambda each: _get_needed_bytes(estimates.estimate_variant(each.specs)))[:_BEGINS]:
-        if _judge_fit(estimates.estimate_variant(best.specs), judge.limit_bytes) is not False:
+        if judge_fit(estimates.estimate_variant(best.specs), judge.limit_bytes) is not False:
             break
         reordered = [begin, *(each for each in ordered if each != begin)]
         other = combine_techniques(reordered, estimates.estimate_variant, judge.is_better)
@@ -204,7 +156,7 @@ def _note_changed_results(
 ) -> Note:
     """The note of what fits with techniques that change results, and the command that joins them."""
     combined, needed = format_variant_label(specs), estimates.estimate_variant(specs).needed
-    fits = _judge_fit(estimates.estimate_variant(specs), limit)
+    fits = judge_fit(estimates.estimate_variant(specs), limit)
     if needed is None or limit is None or fits is False:
         changes = not judge_loss_risk(make_candidate(specs).techniques).comparable if specs else False
         closest = f", not even {combined}{', which changes results' if changes else ''}" if specs else ""

@@ -8,8 +8,9 @@ from perfkit.core.errors import UsageError
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.advise.advice import Advice, Allowed, Goal, TimeSaving
-from perfkit.plan.advise.advise import Judge, Worth, advise
+from perfkit.plan.advise.advise import advise
 from perfkit.plan.advise.estimates import VariantEstimate
+from perfkit.plan.advise.judge import Judge, Worth
 from perfkit.plan.advise.subject import AdviceSubject, make_workload_subject
 from perfkit.plan.rehearsal.technique_planning import select_planned_techniques
 from perfkit.plan.target.target import CPU, Target, parse_target
