@@ -1,10 +1,11 @@
 """Probes the scratch memory of CPU libraries by running each op once per shape.
 
-oneDNN's blocked formats for convolutions and 16-bit products, its workspaces, and a recurrent layer's memory for
-backward depend on the machine, and cannot be queried without running the op.
+oneDNN's blocked formats for convolutions and 16-bit products, its workspaces, a recurrent layer's memory for backward,
+and copies of a Fourier transform depend on the machine, and cannot be queried without running the op.
 """
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -25,6 +26,11 @@ _RECURRENT_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 CROSS_ENTROPY_OF_LOGITS = "aten::binary_cross_entropy_with_logits"
 # A product with a weight in 4 bits, which is unpacked before it.
 UNPACKS_WEIGHT = "bitsandbytes::gemm_4bit"
+
+# Those that copy operands whatever their type (ATen/native/mkl/SpectralOps.cpp), and those that do in 16 bits: the sum
+# of a mean is in fp32 (`mean_cpu_out`, ATen/native/ReduceOps.cpp).
+_COPIES_OPERANDS = re.compile(r"^aten::(\w*convolution\w*|\w*rnn\w*|_fft_\w+)$")
+_COPIES_16_BITS = "aten::mean"
 
 # Maximum bytes of operands and results of a probed op: a plan must not need the memory it plans.
 _MOST_BYTES = 1 << 30
@@ -61,8 +67,8 @@ class OpScratchProbe:
             return count_cross_entropy_bytes(args, made)
         if name in COPIED_BY_GLOO:
             return count_gloo_copy_bytes(name, args)
-        if not TAKES_WORKSPACE.match(name) or not (
-            "convolution" in name or "rnn" in name or _has_16_bit_tensors((args, kwargs))
+        if not _COPIES_OPERANDS.match(name) and not (
+            (TAKES_WORKSPACE.match(name) or name == _COPIES_16_BITS) and _has_16_bit_tensors((args, kwargs))
         ):
             return 0
         tried = self.try_op(op, args, kwargs, made)

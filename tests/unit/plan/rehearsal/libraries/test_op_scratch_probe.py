@@ -1,6 +1,8 @@
 """What a CPU's library takes, by the one op that takes it."""
 
+import math
 from itertools import accumulate
+from typing import Any
 
 import pytest
 import torch
@@ -61,6 +63,28 @@ def test_a_convolution_takes_what_a_real_one_gives_back() -> None:
     held = list(accumulate(event.size for event in profiler.recorded.allocations))
     assert held[-1] == made.nbytes == 2 * 8 * 32 * 32 * 4
     assert convolution(OpScratchProbe()) == max(held) - held[-1]
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "dtype", "args"),
+    [
+        (torch.ops.aten._fft_c2r.default, (8, 16, 16, 9), torch.complex64, ([2, 3], 2, 16)),
+        (torch.ops.aten._fft_r2c.default, (8, 16, 16), torch.float32, ([1, 2], 0, True)),
+        (torch.ops.aten.mean.dim, (8, 16, 16, 16), torch.bfloat16, ([2, 3],)),
+    ],
+)
+def test_copies_of_operands_are_those_of_a_real_op(
+    op: Any, shape: tuple[int, ...], dtype: torch.dtype, args: tuple[Any, ...]
+) -> None:
+    with AllocationProfiler(ops=False) as profiler:
+        kept = op(torch.zeros(shape, dtype=dtype), *args)
+    held = list(accumulate(event.size for event in profiler.recorded.allocations))
+    operand_bytes = math.prod(shape) * dtype.itemsize
+    with FakeTensorMode():
+        fake = torch.empty(shape, dtype=dtype)
+        scratch = OpScratchProbe().scratch(op, (fake, *args), {}, op(fake, *args))
+    assert held[-1] == kept.nbytes
+    assert scratch == max(0, max(held) - operand_bytes - kept.nbytes)
 
 
 def test_operands_that_are_too_large_are_said(monkeypatch) -> None:  # type: ignore[no-untyped-def]
