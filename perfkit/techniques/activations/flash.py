@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
-from perfkit.devices.accelerator import get_accelerator, is_cuda
+from perfkit.devices.accelerator import get_accelerator, is_cpu, is_cuda
 from perfkit.techniques.activations.attention_calls import (
     AttentionExtent,
     BackendProbe,
@@ -239,6 +239,8 @@ def _probe_backend(backend: str, device: torch.device, dtype: torch.dtype) -> st
     """Run attention forward and backward once; the reason if this backend refuses, None if it works."""
     if backend == "auto":
         return None
+    if backend == "flex" and is_cpu(device):  # op by op torch 2.9 runs it all the same
+        return "the compiled kernel has no backward pass on a CPU"
     query = torch.zeros(1, 1, 64, 64, device=device, dtype=dtype, requires_grad=True)
     if backend == "flex":
         route: AbstractContextManager[object] = replace_attention(make_flex_attention(0, compiled=False))

@@ -12,9 +12,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.techniques.activations.liger_stand_in import lose_as_liger
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.trial import autocast_to_step, draw_trial_microbatch
 from perfkit.workloads.workload import LinearLoss, WithLinearLoss
 

@@ -13,9 +13,10 @@ from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.techniques.activations.liger_stand_in import replace_layers
 from perfkit.techniques.base.conflict import Conflict, make_conflicts
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
 
 # Model types of Transformers whose layers Liger replaces in the way that a plan stands in for.
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")

@@ -10,9 +10,10 @@ from perfkit.core.allocations import PARAMETER
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.adapters.adapters import TRAINED, Adapters, find_adaptable_layers
 from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 _BESIDE = 0.02  # torch counts the updates of each matrix
 

@@ -12,9 +12,10 @@ from perfkit.core.record import Claim, Relation
 from perfkit.techniques.adapters.adapters import Adapters, find_adaptable_layers
 from perfkit.techniques.adapters.lora import Lora
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Purpose
+from perfkit.techniques.base.technique import Purpose
 
 
 class Qlora(Lora):

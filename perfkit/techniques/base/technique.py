@@ -2,17 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
-from importlib.util import find_spec
 from typing import ClassVar, NamedTuple
 
 import msgspec
 import torch
 
-from perfkit.core.optional_deps import make_missing_package_error
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import Struct, TechniqueSpec, WorkloadSpec, convert_params, parse_variants
 from perfkit.techniques.base.conflict import Conflict, Requirement
 from perfkit.techniques.base.mesh import Dimension
+from perfkit.techniques.base.package import Package, explain_missing_package
 from perfkit.techniques.base.planning import Planning
 from perfkit.techniques.base.state import TrainState
 
@@ -48,13 +47,6 @@ class Purpose(StrEnum):
 
 
 LOSSLESS = ParityRule(relative=1e-5, basis="lossless: the same fp32 arithmetic, up to summation order")
-
-
-class Package(NamedTuple):
-    """A package that perfkit does not bring: the module that is imported, and what `pip install` is given."""
-
-    module: str
-    install: str
 
 
 class RankRequirement(NamedTuple):
@@ -243,18 +235,12 @@ class Technique(Struct):
 
 def explain_inability(technique: Technique, device: torch.device) -> str | None:
     """Explain why a technique cannot run on this kind of device: no package, or its own reason; None if it can."""
-    package = _find_missing_package(technique)
-    return technique.unavailable(device) if package is None else str(make_missing_package_error(*package))
+    return explain_missing_package(technique.package()) or technique.unavailable(device)
 
 
 def classify_inability(technique: Technique) -> str:
     """The id of what `explain_inability` says: `skip.package` or `skip.device`."""
-    return "skip.device" if _find_missing_package(technique) is None else "skip.package"
-
-
-def _find_missing_package(technique: Technique) -> Package | None:
-    package = technique.package()
-    return package if package is not None and find_spec(package.module) is None else None
+    return "skip.package" if explain_missing_package(technique.package()) else "skip.device"
 
 
 def explain_refusal(error: BaseException, techniques: Iterable[Technique]) -> str:

@@ -17,9 +17,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.cost.live_flops import count_flops
 from perfkit.techniques.base.conflict import Conflict
+from perfkit.techniques.base.package import TORCHAO, Package
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 from perfkit.techniques.base.trial import draw_trial_batch
 from perfkit.workloads.model_loss import call_loss, compute_loss
 from perfkit.workloads.workload import Batch, Workload, cast_model, split_batch
@@ -98,7 +99,7 @@ class Distill(Technique):
     teacher: Literal["same", "int8", "own"] = "same"
 
     def package(self) -> Package | None:
-        return Package("torchao", "torchao") if self.teacher == "int8" else None
+        return TORCHAO if self.teacher == "int8" else None
 
     def apply(self, state: TrainState) -> TrainState:
         own = state.workload

@@ -10,9 +10,10 @@ from perfkit.core.allocations import OTHER
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
+from perfkit.techniques.base.package import TORCHAO, Package
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 _GROUP = 32  # weights of an output that share a scale
 _LAYERS = "fake_quantized_layers"
@@ -46,7 +47,7 @@ class Qat(Technique):
     weights: Literal["int4", "int8"] = "int4"
 
     def package(self) -> Package | None:
-        return Package("torchao", "torchao")
+        return TORCHAO
 
     def apply(self, state: TrainState) -> TrainState:
         from torchao.quantization import quantize_

@@ -8,9 +8,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_nvidia
 from perfkit.techniques.base.linear_layers import find_divisible_layers
+from perfkit.techniques.base.package import TORCHAO, Package
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, PlanMode, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import PlanMode, PlanSupport, Purpose, Stage, Technique
 
 # Rows and columns that a sparse operand is a multiple of (torch.sparse.SparseSemiStructuredTensorCUSPARSELT).
 _MULTIPLE = 64
@@ -43,7 +44,7 @@ class Sparse24(Technique):
     )
 
     def package(self) -> Package | None:
-        return Package("torchao", "torchao")
+        return TORCHAO
 
     def unavailable(self, device: torch.device) -> str | None:
         if not is_nvidia(device):

@@ -12,9 +12,10 @@ from perfkit.core.allocations import HOST, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanMode, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanMode, PlanSupport, Purpose, Stage, Technique
 from perfkit.workloads.loaders import LoaderChanges, build_loader, has_equal_first_batch, is_random
 
 

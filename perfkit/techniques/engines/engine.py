@@ -12,9 +12,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict, make_conflicts
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, Purpose, Stage, Technique
 
 
 class Engine(Technique):

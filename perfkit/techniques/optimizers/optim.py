@@ -13,9 +13,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.base.conflict import SHARDED, UPDATED_TOGETHER, Conflict, make_conflicts
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import FUSED_UPDATE, LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import FUSED_UPDATE, LOSSLESS, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_groups import rebuild_optimizer
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.optimizers.optimizers import OPTIMIZERS
@@ -29,7 +30,6 @@ _IMPLEMENTATIONS: Mapping[str, Mapping[str, bool]] = {
     "foreach": {"fused": False, "foreach": True},
     "forloop": {"fused": False, "foreach": False},
 }
-_MODULES = {"pytorch-optimizer": "pytorch_optimizer"}
 # State that the libraries keep besides their paper's figure: tables of codes and a few numbers per tensor.
 _SLACK = 0.02
 _TRIED_WITH_TORCH = (
@@ -115,9 +115,7 @@ class Optim(Technique):
 
     def package(self) -> Package | None:
         kind = OPTIMIZERS.get(self.use)
-        if kind is None or not kind.package:
-            return None
-        return Package(_MODULES.get(kind.package, kind.package), kind.package)
+        return None if kind is None else kind.package
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.use == "paged_adamw8bit" and not has_own_memory(device):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from perfkit.techniques.base.package import TORCHAO, Package
 from perfkit.techniques.optimizers import optimizer_state as state
 from perfkit.techniques.optimizers.optimizer_state import Group
 
@@ -18,7 +19,7 @@ class OptimizerKind(NamedTuple):
         lr: its learning rate as a factor on that of a workload's own Adam; the weight decay is divided by it, so that
             their product stays. None where the number means something else: the library's default is taken then.
         paper: where it is from.
-        package: what has to be installed, empty for none.
+        package: what has to be installed; None if it is torch's or perfkit's own.
         options: given to the class.
         code_bytes: bytes of a weight's moments in codes of at most 8 bits, if all of its tensor's moments are.
     """
@@ -27,12 +28,12 @@ class OptimizerKind(NamedTuple):
     state: Callable[[Tensor, Group], float]
     lr: float | None
     paper: str
-    package: str = ""
+    package: Package | None = None
     options: Mapping[str, Any] = {}
     code_bytes: float = 0.0
 
 
-_PO, _BNB, _AO = "pytorch-optimizer", "bitsandbytes", "torchao"
+_PO, _BNB = Package("pytorch_optimizer", "pytorch-optimizer"), Package("bitsandbytes", "bitsandbytes")
 
 OPTIMIZERS: dict[str, OptimizerKind] = {
     "sgd": OptimizerKind("torch.optim:SGD", state.count_no_bytes, None, "Robbins and Monro 1951"),
@@ -67,12 +68,12 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
     "muon": OptimizerKind("pytorch_optimizer:Muon", state.count_muon_bytes, 1.0, "arXiv 2502.16982", _PO),
     "sm3": OptimizerKind("perfkit.techniques.optimizers.sm3:SM3", state.count_sm3_bytes, None, "arXiv 1901.11150"),
     "torchao_adamw8bit": OptimizerKind(
-        "torchao.optim:AdamW8bit", state.count_torchao_8bit_bytes, 1.0, "arXiv 2110.02861", _AO, code_bytes=2.0
+        "torchao.optim:AdamW8bit", state.count_torchao_8bit_bytes, 1.0, "arXiv 2110.02861", TORCHAO, code_bytes=2.0
     ),
     "torchao_adamw4bit": OptimizerKind(
-        "torchao.optim:AdamW4bit", state.count_torchao_4bit_bytes, 1.0, "arXiv 2309.01507", _AO, code_bytes=1.0
+        "torchao.optim:AdamW4bit", state.count_torchao_4bit_bytes, 1.0, "arXiv 2309.01507", TORCHAO, code_bytes=1.0
     ),
     "torchao_adamwfp8": OptimizerKind(
-        "torchao.optim:AdamWFp8", state.count_torchao_fp8_bytes, 1.0, "arXiv 2409.12517", _AO
+        "torchao.optim:AdamWFp8", state.count_torchao_fp8_bytes, 1.0, "arXiv 2409.12517", TORCHAO
     ),
 }

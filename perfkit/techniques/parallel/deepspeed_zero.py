@@ -21,9 +21,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, Relation, SetupCost
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.state import Closure, TrainState
 from perfkit.techniques.base.table import TECHNIQUES
-from perfkit.techniques.base.technique import Package, PlanSupport
+from perfkit.techniques.base.technique import PlanSupport
 
 Engine = Literal["torch", "deepspeed"]
 PLANNED = PlanSupport(reason="DeepSpeed's own code; on a GPU its second stream may hold freed buffers longer")

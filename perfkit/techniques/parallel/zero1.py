@@ -9,9 +9,10 @@ from torch.optim import Optimizer
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import FULLY_SHARDED, OTHER_STAGE, REDUCED_LAST, Conflict, make_conflicts
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.parallel.ddp import list_sparse_parameters, make_averaging_claim, wrap_in_ddp
 from perfkit.techniques.parallel.deepspeed_zero import (
     PLANNED,

@@ -19,9 +19,10 @@ from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.conflict import OTHER_STAGE, Conflict, make_conflicts
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import LOSSLESS, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import LOSSLESS, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.base.tensor_parallel import get_split_bytes, get_split_shape
 from perfkit.techniques.parallel.deepspeed_zero import (
     PLANNED,

@@ -12,9 +12,10 @@ from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
 from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, UPDATED_TOGETHER, Conflict
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import FUSED_UPDATE, Package, PlanSupport, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import FUSED_UPDATE, PlanSupport, Purpose, Stage, Technique
 from perfkit.techniques.optimizers.optimizer_state import compute_state_bytes
 from perfkit.techniques.precision.bf16_updates import UPDATES
 from perfkit.workloads.workload import cast_model

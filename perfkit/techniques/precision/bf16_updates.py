@@ -9,7 +9,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from perfkit.core.errors import UnavailableError
 from perfkit.devices.accelerator import is_cpu
-from perfkit.techniques.base.technique import Package
+from perfkit.techniques.base.package import TORCHAO, Package
 from perfkit.techniques.optimizers.optimizer_state import Group, count_adam_bytes
 
 
@@ -102,5 +102,5 @@ def _make_method_error(there: str, optimizer: Optimizer) -> UnavailableError:
 
 UPDATES = {
     "kahan": Bf16Update(build_kahan_optimizer, count_kahan_state_bytes, Package("optimi", "torch-optimi")),
-    "stochastic": Bf16Update(build_stochastic_optimizer, count_adam_bytes, Package("torchao", "torchao")),
+    "stochastic": Bf16Update(build_stochastic_optimizer, count_adam_bytes, TORCHAO),
 }

@@ -9,9 +9,10 @@ from perfkit.devices.accelerator import is_cuda
 from perfkit.devices.catalog.capability import get_fp8_format
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
+from perfkit.techniques.base.package import TORCHAO, Package
 from perfkit.techniques.base.planning import ESTIMATED, Planning
 from perfkit.techniques.base.state import TrainState
-from perfkit.techniques.base.technique import Package, Purpose, Stage, Technique
+from perfkit.techniques.base.technique import Purpose, Stage, Technique
 
 _MULTIPLE = 16  # of both dimensions of an fp8 operand (torch._scaled_mm)
 _LAYERS = "float8_layers"
@@ -46,7 +47,7 @@ class Fp8(Technique):
     conflicts: ClassVar[tuple[Conflict, ...]] = make_conflicts(("qat", "qlora", "sparse24"), SAME_LAYERS)
 
     def package(self) -> Package | None:
-        return Package("torchao", "torchao")
+        return TORCHAO
 
     def unavailable(self, device: torch.device) -> str | None:
         if not is_cuda(device):

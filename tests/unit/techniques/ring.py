@@ -3,17 +3,18 @@
 It sends keys, values and their gradients by the collectives that torch's takes (`_context_parallel/_attention.py`).
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
 import torch.nn.functional as F  # noqa: N812
+from torch.distributed.tensor.experimental._attention import set_rotate_method
 
-attention = pytest.importorskip("torch.distributed.tensor.experimental._context_parallel._attention")  # torch 2.10
+attention = sys.modules[set_rotate_method.__module__]  # which imports it from elsewhere since torch 2.10
 
 
 class Gathered(torch.autograd.Function):

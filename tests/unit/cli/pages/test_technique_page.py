@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from perfkit.core.record import ParityRule
+from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.table import TECHNIQUES
-from perfkit.techniques.base.technique import Package, Technique, explain_inability
+from perfkit.techniques.base.technique import Technique, explain_inability
 from perfkit.techniques.precision.amp import Amp
 from perfkit_cli.pages.technique_page import build_index, build_page, describe_parity
 

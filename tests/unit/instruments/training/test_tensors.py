@@ -25,6 +25,7 @@ from perfkit.measure.rank.loaded_data import POOL_BATCHES, BatchPool
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.state import TrainState, World
 from perfkit.workloads.workload import Workload
+from tests.fixtures.torch_features import import_torchao
 
 CPU = torch.device("cpu")
 
@@ -187,7 +188,7 @@ def test_of_a_tensor_subclass_the_tensors_inside_count(state):
 
 
 def test_the_local_part_of_a_state_in_codes_has_its_own_table():
-    states = pytest.importorskip("torchao.optim.subclass_8bit")
+    states = import_torchao("torchao.optim.subclass_8bit")
     state = states.OptimState8bit.zeros((64, 64))
     parts = [part.data_ptr() for part in list_plain_parts(get_local_part(state))]
     assert parts == [state.codes.data_ptr(), state.scale.data_ptr(), state.qmap.data_ptr()]

@@ -22,6 +22,7 @@ from perfkit.store.memory_file import read_allocations
 from perfkit.workloads.gpt import SIZES
 from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.shared_rehearsals import share_rehearsals
+from tests.fixtures.torch_features import import_torchao
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]  # real steps, rehearsed
 WORKLOADS = Path(__file__).parents[4] / "benchmarks" / "plan_workloads.py"
@@ -357,7 +358,7 @@ def test_offloaded_shards_are_on_the_host_with_their_state_and_go_over_the_link(
 
 @pytest.mark.slow
 def test_fp8_products_are_computed_in_fp8_on_a_gpu_that_has_it() -> None:
-    pytest.importorskip("torchao")
+    import_torchao()
     found = on_gpu("fp8")
     scaled = [op for op in found.issued if isinstance(op, StepOp) and op.work.op == "aten::_scaled_mm"]
     assert len(scaled) == 3 * 4 * 2  # three products of four layers in each of two blocks
@@ -385,9 +386,7 @@ def test_torchaos_state_is_planned_in_codes_and_scales(use: str, a_weight: float
 
     Codes of a float format have none.
     """
-    pytest.importorskip("torchao")
-    from torchao.optim.subclass_8bit import get_qmap_signed
-
+    get_qmap_signed = import_torchao("torchao.optim.subclass_8bit").get_qmap_signed
     held = by_category(planned(spec(f"optim:use={use}")))
     counts = [p.numel() for p in load_workload(GPT, device="cpu").build_model().parameters()]
     large = [each for each in counts if each >= 4096]
@@ -399,7 +398,7 @@ def test_torchaos_state_is_planned_in_codes_and_scales(use: str, a_weight: float
 
 
 def test_an_update_with_stochastic_rounding_takes_nothing_on_a_gpu_that_compiles_it() -> None:
-    pytest.importorskip("torchao")
+    import_torchao()
     tiny = WorkloadSpec(
         name="gpt", params={"size": "nano", "seq_len": 8, "batch_size": 1}
     )  # whose peak is the update's

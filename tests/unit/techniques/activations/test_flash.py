@@ -139,7 +139,7 @@ def test_flex_attention_computes_what_explicit_attention_does(window: int) -> No
         torch.testing.assert_close(state.model(batch["inputs"]), reference)
 
 
-def test_flex_is_skipped_on_a_cpu_with_torchs_reason() -> None:
+def test_flex_is_skipped_on_a_cpu() -> None:
     with pytest.raises(UnavailableError, match=r"^the flex .*\bCPU"):
         applied("flash:backend=flex", new_state(gpt()))
 

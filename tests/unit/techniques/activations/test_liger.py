@@ -71,7 +71,7 @@ def test_a_plan_keeps_less_for_backward_and_leaves_transformers_as_it_was() -> N
     workload = resolve_workload(f"hf:LlamaConfig:{size}", "cuda", None, None, 1)
     entry = resolve_entry("h100-sxm")
     kept = []
-    with patch("perfkit.techniques.base.technique.find_spec", lambda _name: None):  # it need not be installed
+    with patch("perfkit.techniques.base.package.find_spec", lambda _name: None):  # it need not be installed
         for techniques in ("baseline", "liger"):
             (variant,) = parse_variants(techniques)
             held = build_memory_account(

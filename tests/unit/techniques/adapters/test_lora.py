@@ -270,7 +270,7 @@ def test_both_at_once_are_refused() -> None:
 
 
 def test_without_a_package_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfkit.techniques.base.technique.find_spec", lambda _module: None)
+    monkeypatch.setattr("perfkit.techniques.base.package.find_spec", lambda _module: None)
     cpu = torch.device("cpu")
     assert str(explain_inability(composed("lora")[0], cpu)).endswith(" peft")
     assert classify_inability(composed("lora")[0]) == "skip.package"

@@ -7,6 +7,7 @@ from perfkit.core.errors import UnavailableError
 from perfkit.plan.rehearsal.ranks.fake_ranks import simulate_ranks
 from perfkit.techniques.base.mesh import RankMesh
 from tests.fixtures.errors import has_id
+from tests.fixtures.torch_features import NEEDS_DIVIDED_MESHES
 
 
 def test_ranks_of_a_layer_lie_next_to_each_other_and_those_of_stages_farthest() -> None:
@@ -28,6 +29,7 @@ def test_the_submesh_of_a_dimension_has_its_ranks() -> None:
         assert mesh.get_submesh("tp").mesh.tolist() == [0, 1]
 
 
+@NEEDS_DIVIDED_MESHES
 def test_a_dimension_is_divided_beside_the_others() -> None:
     with simulate_ranks(8):
         mesh = RankMesh("cpu", 0, {"dp": 4, "tp": 2})

@@ -19,6 +19,7 @@ from perfkit.techniques.compression.distill import Distill, LogitsRecorder, comp
 from perfkit.workloads.workload import Batch, Workload
 from perfkit.workloads.workload_table import load_workload
 from tests.fixtures.errors import has_id
+from tests.fixtures.torch_features import NEEDS_TORCHAO
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.tiny import BATCH, BLOCKS, TIME, WIDTH, WORKLOAD, applied, batches, new_state, train
 
@@ -48,10 +49,8 @@ def with_sizes(teacher: str) -> tuple[str, float]:
     return "distill:teacher=int8", WEIGHTS + OUTPUTS * (4 + 1) + 4.0 * BIASES_AND_NORMS
 
 
-@pytest.mark.parametrize("teacher", ["same", "int8"])
+@pytest.mark.parametrize("teacher", ["same", pytest.param("int8", marks=NEEDS_TORCHAO)])
 def test_the_teacher_computes_a_forward_pass_and_holds_the_bytes_of_its_weights(teacher: str) -> None:
-    if teacher == "int8":
-        pytest.importorskip("torchao")
     variant, held = with_sizes(teacher)
     state = applied(variant, new_state(CLASSES)).state
     train(state, steps=2)
@@ -186,8 +185,8 @@ def test_a_model_that_cannot_be_copied_is_skipped_with_the_reason() -> None:
         applied("distill", new_state(workload))
 
 
+@NEEDS_TORCHAO
 def test_int8_needs_linear_layers() -> None:
-    pytest.importorskip("torchao")
     model = lambda: nn.Conv1d(TIME, TIME, 1)  # noqa: E731
     with pytest.raises(UnavailableError, match=r"\b8 bits", check=has_id("skip.no_layers")):
         applied("distill:teacher=int8", new_state(replace(CLASSES, build_model=model, blocks=lambda _model: ())))

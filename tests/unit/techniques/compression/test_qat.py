@@ -10,10 +10,11 @@ from perfkit.core.errors import UnavailableError
 from perfkit.techniques.compression.qat import Qat
 from perfkit.workloads.resnet import ResNet
 from tests.fixtures.errors import has_id
+from tests.fixtures.torch_features import import_torchao
 from tests.unit.techniques.facts import StepTrace, check_claims
 from tests.unit.techniques.tiny import BLOCKS, WORKLOAD, applied, batches, new_state, train
 
-pytest.importorskip("torchao")
+import_torchao()
 
 LAYERS = 4 * BLOCKS
 

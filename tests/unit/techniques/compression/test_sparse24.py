@@ -11,11 +11,12 @@ from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.techniques.base.technique import classify_inability, explain_inability
 from perfkit.techniques.compression.sparse24 import Sparse24
 from perfkit.workloads.workload import Workload
+from tests.fixtures.torch_features import import_torchao
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.test_compose import composed
 from tests.unit.techniques.tiny import BLOCKS, WORKLOAD, applied, new_state
 
-torchao = pytest.importorskip("torchao")
+torchao = import_torchao()
 
 
 def of(build_model, **changes) -> Workload:

@@ -36,7 +36,7 @@ def technique_of(variant: str) -> Technique:
 
 @pytest.mark.parametrize("variant", STAGES)
 def test_without_the_package_it_says_what_to_install(variant):
-    with patch("perfkit.techniques.base.technique.find_spec", lambda _name: None):
+    with patch("perfkit.techniques.base.package.find_spec", lambda _name: None):
         reason = explain_inability(technique_of(variant), CPU)
         assert classify_inability(technique_of(variant)) == "skip.package"
     assert (reason or "").endswith("pip install deepspeed")

@@ -19,6 +19,7 @@ from perfkit.workloads.gpt import SIZES, GptShape
 from perfkit.workloads.moe import Moe
 from perfkit.workloads.workload import Workload
 from tests.fixtures.errors import has_id
+from tests.fixtures.torch_features import NEEDS_DIVIDED_MESHES
 from tests.unit.techniques import tiny
 from tests.unit.techniques.planned_bytes import kind_and_phase, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
@@ -58,6 +59,7 @@ def sent(router: str) -> int:
 @pytest.mark.parametrize(
     "router", [each if each == "switch" else pytest.param(each, marks=pytest.mark.nightly) for each in SLOTS]
 )
+@NEEDS_DIVIDED_MESHES
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_slots_are_sent_forth_and_back_and_other_gradients_summed(router: str, ranks: int) -> None:
     workload = WorkloadSpec(name="moe", params={"router": router})

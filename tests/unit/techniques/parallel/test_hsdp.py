@@ -10,6 +10,7 @@ from perfkit.core.spec import WorkloadSpec
 from perfkit.techniques.base.state import World
 from perfkit.techniques.parallel.hsdp import Hsdp
 from perfkit.workloads.gpt import SIZES
+from tests.fixtures.torch_features import NEEDS_DIVIDED_MESHES
 from tests.unit.techniques.facts import check_claims
 from tests.unit.techniques.planned_bytes import kind_and_ranks, planned_bytes
 from tests.unit.techniques.ranks import rank_of, results_of, trained
@@ -94,6 +95,7 @@ def test_a_mesh_that_is_none_is_refused(shard, size, reason):
         applied(f"hsdp:shard={shard}", new_state(world=World(size=size)))
 
 
+@NEEDS_DIVIDED_MESHES
 def test_it_is_planned_as_it_runs():
     block = replace(SIZES["nano"], layers=1)
     parameters = 4 * block.parameters

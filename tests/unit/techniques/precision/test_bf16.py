@@ -9,6 +9,7 @@ from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.techniques.activations.compress import Compress
 from perfkit.techniques.base.technique import classify_inability, explain_inability, explain_refusal
 from perfkit.techniques.precision.bf16 import Bf16
+from tests.fixtures.torch_features import NEEDS_TORCHAO
 from tests.unit.techniques.facts import check_claims, measured_facts, reference_facts
 from tests.unit.techniques.tiny import WORKLOAD, applied, losses_of, new_state, relative_difference, train
 
@@ -21,7 +22,9 @@ def trained(variant: str, workload=WORKLOAD):
     return state
 
 
-@pytest.mark.parametrize("variant", ["bf16", "bf16:update=nearest", "bf16:update=stochastic"])
+@pytest.mark.parametrize(
+    "variant", ["bf16", "bf16:update=nearest", pytest.param("bf16:update=stochastic", marks=NEEDS_TORCHAO)]
+)
 def test_it_trains_alike_and_its_claims_tell_it_from_doing_nothing(variant: str) -> None:
     assert relative_difference(losses_of(variant), losses_of("baseline")) <= Bf16().parity().relative
     reference = reference_facts(new_state())
@@ -51,6 +54,7 @@ def test_an_update_that_rounding_would_lose_is_kept() -> None:
     assert updated("bf16") == 1.0 - 16 * small
 
 
+@NEEDS_TORCHAO
 def test_rounding_at_random_keeps_small_updates_in_the_mean() -> None:
     """Adam's step of a constant gradient is the learning rate: 16 of a quarter of the distance between numbers."""
     small, count = 2.0**-10, 10_000
@@ -72,6 +76,7 @@ def test_rounding_at_random_keeps_small_updates_in_the_mean() -> None:
     assert set(((1 - rounded) / (4 * small)).unique().tolist()) <= {float(number) for number in range(17)}
 
 
+@NEEDS_TORCHAO
 def test_rounding_to_nearest_in_its_place_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """torchao's AdamW without its rounding keeps the same bytes; that its updates draw nothing gives it away."""
     from torchao.optim import _AdamW
@@ -100,6 +105,7 @@ def test_hyperparameters_and_groups_are_the_workloads() -> None:
     }
 
 
+@NEEDS_TORCHAO
 def test_hyperparameters_are_kept_by_the_optimizer_that_rounds_at_random() -> None:
     rounding = applied("bf16:update=stochastic", new_state(replace(WORKLOAD, build_optimizer=two_groups))).state
     (optimizer,) = rounding.optimizers.values()
@@ -112,13 +118,19 @@ def test_hyperparameters_are_kept_by_the_optimizer_that_rounds_at_random() -> No
     [
         ("kahan", torch.optim.Adagrad, "Adagrad; use bf16:update=nearest"),
         ("kahan", lambda weights: torch.optim.AdamW(weights, amsgrad=True), "amsgrad"),
-        ("stochastic", torch.optim.SGD, "SGD; use bf16:update=nearest"),
-        (
+        pytest.param("stochastic", torch.optim.SGD, "SGD; use bf16:update=nearest", marks=NEEDS_TORCHAO),
+        pytest.param(
             "stochastic",
             lambda weights: torch.optim.Adam(weights, weight_decay=0.1),
             r" AdamW .*\bAdam; use bf16:update=nearest",
+            marks=NEEDS_TORCHAO,
         ),
-        ("stochastic", lambda weights: torch.optim.AdamW(weights, maximize=True), "maximize"),
+        pytest.param(
+            "stochastic",
+            lambda weights: torch.optim.AdamW(weights, maximize=True),
+            "maximize",
+            marks=NEEDS_TORCHAO,
+        ),
     ],
     ids=["adagrad", "amsgrad", "sgd", "adam_decay", "maximize"],
 )
@@ -196,7 +208,7 @@ def test_amp_has_nothing_to_cast_beside_it() -> None:
 
 
 def test_without_the_package_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfkit.techniques.base.technique.find_spec", lambda _module: None)
+    monkeypatch.setattr("perfkit.techniques.base.package.find_spec", lambda _module: None)
     cpu = torch.device("cpu")
     assert (explain_inability(Bf16(), cpu) or "").endswith(" torch-optimi")
     assert classify_inability(Bf16()) == "skip.package"

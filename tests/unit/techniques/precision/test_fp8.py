@@ -7,10 +7,11 @@ from perfkit.core.errors import UnavailableError
 from perfkit.techniques.precision.fp8 import Fp8
 from perfkit.workloads.resnet import ResNet
 from tests.fixtures.errors import has_id
+from tests.fixtures.torch_features import import_torchao
 from tests.unit.techniques.facts import StepTrace, check_claims
 from tests.unit.techniques.tiny import BLOCKS, applied, losses_of, new_state, relative_difference, train
 
-pytest.importorskip("torchao")
+import_torchao()
 
 LAYERS = 4 * BLOCKS
 
