@@ -36,7 +36,7 @@ from perfkit.instruments.memory.memory_recording import record_memory
 from perfkit.instruments.open_ranges import OpenRangeError
 from perfkit.instruments.pm_sampling import LOCKED_CLOCKS, start_sampling
 from perfkit.instruments.recording import EndNow, Recording
-from perfkit.instruments.trace_recording import NO_OPTIONS, MonitorError, count_lead_steps, record_trace
+from perfkit.instruments.trace_recording import MonitorError, count_lead_steps, record_trace
 from perfkit.instruments.training.tensors import list_trained_blocks
 from perfkit.instruments.warmup import is_steady
 from perfkit.store.layout import HISTORY_FILE, MEMORY_FILE, TRACE_FILE
@@ -301,8 +301,8 @@ def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Reco
     if reason:
         _add_warning(session, recording, "recording.trace_budget", f"no trace was recorded: {reason}")
         return ()
-    options = _start_sampling(session, recording, count + lead) if session.wishes.pm_sampling else NO_OPTIONS
-    steps = record_trace(count, path, device=session.trained.device, lead=lead, options=options)
+    monitor = _start_sampling(session, recording, count + lead) if session.wishes.pm_sampling else None
+    steps = record_trace(count, path, device=session.trained.device, lead=lead, monitor=monitor)
     try:
         with session.profiler.hold_profiler():
             trace = yield from recording.run_instrumented("trace", steps, lead=lead, steps=count + lead)
@@ -327,14 +327,14 @@ def _trace_steps_once(session: LoopSession, recording: VariantRecording) -> Reco
     return trace.open_ranges
 
 
-def _start_sampling(session: LoopSession, recording: VariantRecording, steps: int) -> Mapping[str, Any]:
-    """The monitor's options for samples of the performance monitors; none where they cannot be read, with a warning."""
+def _start_sampling(session: LoopSession, recording: VariantRecording, steps: int) -> Mapping[str, Any] | None:
+    """The monitor's options for samples of the performance monitors; None where they cannot be read, with a warning."""
     timed = recording.series.wall_s()
     try:
         options = start_sampling(session.trained.device, steps * median(timed) if timed else math.inf)
     except UnavailableError as error:
         _add_warning(session, recording, "recording.no_counters", f"no counters were sampled: {error}")
-        return NO_OPTIONS
+        return None
     _add_warning(session, recording, "recording.locked_clocks", LOCKED_CLOCKS)
     return options
 

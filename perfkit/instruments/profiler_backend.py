@@ -1,4 +1,4 @@
-"""Chooses what records a GPU for torch.profiler: Kineto, or CUPTI's monitor where this torch has it and can run it.
+"""Chooses what records a GPU for torch.profiler: Kineto, or CUPTI's monitor where it is asked for and can run.
 
 The monitor (torch 2.14, `torch/profiler/_cupti`) decodes CUPTI's records by their own layout, names kernels of CUDA
 graphs, and samples the GPU's performance monitors. It needs the package `cupti-python` and CUPTI 13.3. Kineto reads the
@@ -22,15 +22,19 @@ _failed: list[str] = []
 
 
 class ProfilerBackend(NamedTuple):
-    """`name` is torch's, or `kineto`; `reason` is why it is not the monitor, "" if it is or no GPU is recorded."""
+    """`name` is torch's, or `kineto`; `reason` is why it is not the monitor, "" if it is or was not asked for."""
 
     name: str
     reason: str = ""
 
 
-def choose_backend(device: torch.device) -> ProfilerBackend:
-    """Choose the backend for recordings of `device`."""
-    if not is_nvidia(device):
+def choose_backend(device: torch.device, *, monitored: bool) -> ProfilerBackend:
+    """Choose the backend for a recording of `device`: the monitor if the recording is to be `monitored` and it can run.
+
+    Kineto otherwise, also where the monitor could run: perfkit has seen no trace of the monitor from a GPU
+    (docs/hardware.md).
+    """
+    if not monitored or not is_nvidia(device):
         return ProfilerBackend(KINETO)
     reason = next(iter(_failed), "") or explain_missing_monitor()
     return ProfilerBackend(KINETO, reason) if reason else ProfilerBackend(MONITOR)

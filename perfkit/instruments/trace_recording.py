@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import torch
@@ -43,8 +42,6 @@ _COMPRESSION = 1
 _PART_BYTES = 2**20
 
 Write = Callable[[Path], None]
-
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class MonitorError(RuntimeError):
@@ -90,7 +87,7 @@ def count_lead_steps(device: torch.device, world_size: int = 1) -> int:
 
 
 def record_trace(
-    count: int, path: Path, *, device: torch.device, lead: int = 0, options: Mapping[str, Any] = NO_OPTIONS
+    count: int, path: Path, *, device: torch.device, lead: int = 0, monitor: Mapping[str, Any] | None = None
 ) -> Recording[RecordedTrace]:
     """Profile `count` steps, with the shapes of inputs, and write the Chrome trace (gzip) to `path`, atomically.
 
@@ -100,7 +97,8 @@ def record_trace(
     `EndNow` ends it with the steps until then.
 
     `lead` more steps are recorded before (`count_lead_steps`), which are marked as `LEAD_STEP`. They count as steps
-    where no other was whole. `options` are those of CUPTI's monitor, where it records (`choose_backend`).
+    where no other was whole. `monitor` are options of CUPTI's monitor, which then records where it can
+    run (`choose_backend`); without them Kineto does.
 
     A `MonitorError` where the monitor wrote nothing: this process then records with Kineto.
     """
@@ -111,8 +109,8 @@ def record_trace(
     session = count_session() if on_gpu else 0
     whole, thread = 0, threading.get_ident()
     began_ns = time.time_ns()
-    backend = choose_backend(device)
-    config = make_config(backend, dict(options))
+    backend = choose_backend(device, monitored=monitor is not None)
+    config = make_config(backend, dict(monitor or {}))
     with profile(activities=activities, record_shapes=True, experimental_config=config) as profiler:
         try:
             while whole < count:

@@ -92,7 +92,7 @@ def _describe_backends(variants: Sequence[Variant]) -> list[Provenance]:
     used = dict.fromkeys(
         (variant.trace_backend, variant.trace_backend_reason) for variant in variants if variant.trace_backend
     )
-    # Kineto without a reason had no NVIDIA GPU to record.
+    # Kineto without a reason is what records as a rule.
     texts = [
         _BACKENDS.get(name, name) + (f" ({reason})" if reason else "")
         for name, reason in used

@@ -15,7 +15,6 @@ from perfkit.instruments.pm_sampling import LOCKED_CLOCKS, start_sampling
 from perfkit.instruments.profiler_backend import KINETO, mark_failed
 from perfkit.instruments.recording import drive_recording
 from perfkit.instruments.trace_recording import (
-    NO_OPTIONS,
     MonitorError,
     RecordedTrace,
     count_lead_steps,
@@ -56,9 +55,9 @@ def run_trace_pass(session: TrainingSession) -> None:
 
 def _record_trace(session: TrainingSession, path: Path) -> RecordedTrace:
     """Record; once more with Kineto on all ranks where CUPTI's monitor wrote nothing on one."""
-    options = _start_sampling(session) if session.spec.pm_sampling else NO_OPTIONS
+    monitor = _start_sampling(session) if session.spec.pm_sampling else None
     try:
-        trace = _record_trace_once(session, path, options)
+        trace = _record_trace_once(session, path, monitor)
     except MonitorError as error:
         session.recorder.warn(make_note("recording.monitor_failed", str(error)))
         trace = None
@@ -70,18 +69,18 @@ def _record_trace(session: TrainingSession, path: Path) -> RecordedTrace:
     if trace is not None:
         mark_failed("it wrote no trace on another rank")
     session.step(session.next_step)  # between two profilers
-    return _record_trace_once(session, path, NO_OPTIONS)
+    return _record_trace_once(session, path, None)
 
 
-def _record_trace_once(session: TrainingSession, path: Path, options: Mapping[str, Any]) -> RecordedTrace:
+def _record_trace_once(session: TrainingSession, path: Path, monitor: Mapping[str, Any] | None) -> RecordedTrace:
     device, steps = session.state.device, session.round_to_cycles(session.spec.schedule.trace)
     session.data.rewind(session.next_step)
-    recording = record_trace(steps, path, device=device, lead=count_lead_steps(device), options=options)
+    recording = record_trace(steps, path, device=device, lead=count_lead_steps(device), monitor=monitor)
     return drive_recording(recording, session.step, session.next_step)
 
 
-def _start_sampling(session: TrainingSession) -> Mapping[str, Any]:
-    """The monitor's options for samples of the performance monitors; none where they cannot be read, with a warning."""
+def _start_sampling(session: TrainingSession) -> Mapping[str, Any] | None:
+    """The monitor's options for samples of the performance monitors; None where they cannot be read, with a warning."""
     device = session.state.device
     steps = session.round_to_cycles(session.spec.schedule.trace) + count_lead_steps(device)
     step_s = median(get_step_times(session.recorder.record.samples))
@@ -89,7 +88,7 @@ def _start_sampling(session: TrainingSession) -> Mapping[str, Any]:
         options = start_sampling(device, steps * step_s)
     except UnavailableError as error:
         session.recorder.warn(make_note("recording.no_counters", f"no counters were sampled: {error}"))
-        return NO_OPTIONS
+        return None
     session.recorder.warn(make_note("recording.locked_clocks", LOCKED_CLOCKS))
     return options
 

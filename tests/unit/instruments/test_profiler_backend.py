@@ -45,13 +45,13 @@ def install(monkeypatch: pytest.MonkeyPatch, version: int | Exception) -> None:
 
 
 def test_a_cpu_has_no_monitor_and_needs_no_reason() -> None:
-    assert choose_backend(torch.device("cpu")) == ProfilerBackend(KINETO)
+    assert choose_backend(torch.device("cpu"), monitored=True) == ProfilerBackend(KINETO)
 
 
 def test_a_torch_without_the_monitor_records_with_kineto(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert choose_backend(CUDA).name == KINETO
-    assert "torch 2.14" in choose_backend(CUDA).reason
+    assert choose_backend(CUDA, monitored=True).name == KINETO
+    assert "torch 2.14" in choose_backend(CUDA, monitored=True).reason
 
 
 def test_without_its_package_the_monitor_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,10 +73,15 @@ def test_a_library_that_cannot_serve_it_is_named(
 
 def test_the_monitor_records_where_it_can_run_until_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, 130300)
-    assert choose_backend(CUDA) == ProfilerBackend(MONITOR)
+    assert choose_backend(CUDA, monitored=True) == ProfilerBackend(MONITOR)
     mark_failed("no trace")
-    assert choose_backend(CUDA).name == KINETO
-    assert "no trace" in choose_backend(CUDA).reason
+    assert choose_backend(CUDA, monitored=True).name == KINETO
+    assert "no trace" in choose_backend(CUDA, monitored=True).reason
+
+
+def test_kineto_records_where_nothing_asks_for_the_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, 130300)
+    assert choose_backend(CUDA, monitored=False) == ProfilerBackend(KINETO)
 
 
 def test_only_the_monitor_is_configured() -> None:

@@ -200,7 +200,7 @@ def test_a_trace_that_is_told_to_end_has_the_steps_until_then(tmp_path: Path) ->
 def monitored(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A torch that records with CUPTI's monitor, which packs every trace; what it failed of."""
     failed: list[str] = []
-    monkeypatch.setattr(trace_recording, "choose_backend", lambda device: ProfilerBackend(MONITOR))
+    monkeypatch.setattr(trace_recording, "choose_backend", lambda device, monitored: ProfilerBackend(MONITOR))
     monkeypatch.setattr(trace_recording, "make_config", lambda backend, options: None)
     monkeypatch.setattr(trace_recording, "mark_failed", failed.append)
     export = torch.profiler.profile.export_chrome_trace

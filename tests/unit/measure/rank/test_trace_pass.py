@@ -42,7 +42,7 @@ class Worker:
         return count
 
     def _traced(
-        self, count: int, path: Path, *, device: torch.device, lead: int, options: Any
+        self, count: int, path: Path, *, device: torch.device, lead: int, monitor: Any
     ) -> Recording[RecordedTrace]:
         self.leads.append(lead)
         for _ in range(count + lead):
