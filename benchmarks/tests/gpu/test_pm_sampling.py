@@ -36,7 +36,8 @@ def test_a_session_without_samples_is_skipped() -> None:
 
 
 def test_a_torch_without_the_sampler_is_skipped_and_one_with_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Skipped, match="has no"):
+    # torch 2.14 has it, for a package that is not installed here.
+    with pytest.raises(Skipped, match=r"has no|cannot be imported"):
         find_sampler()
     module = ModuleType(MODULE)
     module.__spec__ = sys.__spec__
