@@ -58,11 +58,11 @@ def encode_events(tracks: Iterable[Track], counters: Iterable[CounterTrack], *, 
         yield encode(_Event("M", "thread_name", PROCESS, number, args={"name": track.name}))
         yield encode(_Event("M", "thread_sort_index", PROCESS, number, args={"sort_index": number}))
         for begin_ns, end_ns, name, args in _nest_slices(track.slices):
-            begin, lasts = _format_time(begin_ns, unit_ns), _format_time(end_ns - begin_ns, unit_ns)
+            begin, lasts = format_time(begin_ns, unit_ns), format_time(end_ns - begin_ns, unit_ns)
             yield encode(_Event("X", name, PROCESS, number, OURS, begin, lasts, args or None))
     for counter in counters:
         for at_ns, values in counter.values:
-            yield encode(_Event("C", counter.name, PROCESS, 0, OURS, _format_time(at_ns, unit_ns), args=values))
+            yield encode(_Event("C", counter.name, PROCESS, 0, OURS, format_time(at_ns, unit_ns), args=values))
 
 
 def _nest_slices(slices: Iterable[Slice]) -> Iterator[Slice]:
@@ -86,8 +86,8 @@ def _estimate_rounding_ns(time_ns: int) -> int:
     return 2 + int(1000 * math.ulp(time_ns / 1000))
 
 
-def _format_time(nanoseconds: int, unit_ns: int) -> msgspec.Raw:
-    """Exactly, as a double would round a time since 1970."""
+def format_time(nanoseconds: int, unit_ns: int) -> msgspec.Raw:
+    """A time as JSON, exactly: a double would round one since 1970."""
     if unit_ns == 1:
         return msgspec.Raw(b"%d" % nanoseconds)
     sign = b"-" if nanoseconds < 0 else b""

@@ -1,7 +1,11 @@
-"""Splices events into a trace file ahead of its own; the rest of its text stays unchanged: flows, metadata and all."""
+"""Writes a trace file with more events ahead of its own, gzipped, whole or not at all.
+
+The text of a file of JSON events stays unchanged otherwise: flows, metadata and all.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -18,28 +22,46 @@ _AT_ONCE = 4096  # events that are compressed together
 
 
 def write_spliced_trace(source: str, events: Iterable[bytes], path: Path, limits: ReadLimits) -> None:
-    """Write the trace with more `events` (JSON each), gzipped; whole or not at all.
+    """Write the trace, a file of JSON events, with more `events` (JSON each).
 
     `RunFormatError` where the file cannot be read, `PerfkitError` where it cannot be written. A file that begins with
     the first of `events` has such already: a `UsageError`.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     file, file_bytes = open_source(source)
+    with file, _write_gzip(path) as out:
+        blocks = iter(TextBlocks(file, source, file_bytes, limits))
+        head, rest = _read_head(source, blocks)
+        more = _read_first_event(rest, blocks)
+        first, events = _peek_first_event(events)
+        if first and more.startswith(first):
+            raise UsageError(f"{source}: already an export of perfkit; export the original trace instead")
+        out.write(head)
+        for some in _join_events(events):
+            out.write(some)
+        out.write((b"" if more.startswith(b"]") or not more else b",") + more)
+        for block in blocks:
+            out.write(block)
+
+
+def write_events(head: bytes, events: Iterable[bytes], path: Path) -> None:
+    """Write a trace of JSON events from its `head`, which ends with the bracket of their list.
+
+    `PerfkitError` where it cannot be written.
+    """
+    with _write_gzip(path) as out:
+        out.write(head)
+        for some in _join_events(events):
+            out.write(some)
+        out.write(b"]}")
+
+
+@contextmanager
+def _write_gzip(path: Path) -> Iterator[BinaryIO]:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)
-        with file, temporary.open("xb") as new, _open_gzip(new) as out:
-            blocks = iter(TextBlocks(file, source, file_bytes, limits))
-            head, rest = _read_head(source, blocks)
-            more = _read_first_event(rest, blocks)
-            first, events = _peek_first_event(events)
-            if first and more.startswith(first):
-                raise UsageError(f"{source}: already an export of perfkit; export the original trace instead")
-            out.write(head)
-            for some in _join_events(events):
-                out.write(some)
-            out.write((b"" if more.startswith(b"]") or not more else b",") + more)
-            for block in blocks:
-                out.write(block)
+        with temporary.open("xb") as new, _open_gzip(new) as out:
+            yield out
         temporary.replace(path)
     except OSError as error:
         raise PerfkitError(f"{path}: cannot be written ({error.strerror})") from None

@@ -8,6 +8,7 @@ from perfkit.core.errors import RunFormatError
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.model import Trace
 from perfkit.trace.readers.foreign_files import find_foreign_hint
+from perfkit.trace.readers.kineto.kineto_reader import read_kineto
 from perfkit.trace.readers.nsys.export_report import export_report, is_report
 from perfkit.trace.readers.trace_formats import find_reader
 from perfkit.trace.readers.trace_sources import open_source
@@ -38,3 +39,12 @@ def read_trace(
         if hint := find_foreign_hint(str(source), head):
             raise RunFormatError(f"{source}: {hint}")
         return find_reader(head)(TraceText(source, file_bytes, blocks, limits, workers, allocations))
+
+
+def has_json_events(source: str | Path, limits: ReadLimits) -> bool:
+    """True if the trace is a file of JSON events: Chrome's trace format, as torch's profiler writes it."""
+    if is_report(source):
+        return False
+    file, file_bytes = open_source(source)
+    with file:
+        return find_reader(TextBlocks(file, str(source), file_bytes, limits).peek()) is read_kineto
