@@ -143,10 +143,12 @@ $(READY) $(LIGHT): pyproject.toml $(CONSTRAINTS)
 	$(INSTALL) -e '.$(EXTRAS)'
 	@touch $@
 
+# Transformers and PEFT import torchao where it is installed, which fails with a torch before 2.10: without it they run.
 # 150 packages, which pip takes minutes for. What setuptools leaves in the checkout says that all of perfkit is a plugin of
 # pytest's, which would compile it a second time, for its assertions.
 $(DEV): $(READY)
 	$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) uv
 	$(BIN)/uv pip install --quiet --python $(VENV) -c $(CONSTRAINTS) $(PIP_ARGS) -e '.[dev]'
+	@$(BIN)/python -W ignore -c 'import torchao' >/dev/null 2>&1 || $(BIN)/uv pip uninstall --quiet --python $(VENV) torchao
 	@rm -rf perfkit.egg-info
 	@touch $@

@@ -111,7 +111,7 @@ def _skip_own_frames(compile_frame: Callable[..., Any]) -> Callable[..., Any]:
         from torch._dynamo.types import ConvertFrameReturn
 
         if frame.f_globals.get("__name__", "").startswith(_OWN):
-            return ConvertFrameReturn(skip_reason="what plans a step is no part of it")
+            return ConvertFrameReturn()  # skips: what plans a step is no part of it
         return compile_frame(wrapper, frame, *args)
 
     return compiled

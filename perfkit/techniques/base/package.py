@@ -39,12 +39,13 @@ def explain_missing_package(package: Package | None) -> str:
     """Explain why a package cannot be imported here, and what to do; "" if it can, or none is needed."""
     if package is None:
         return ""
-    if find_spec(package.module) is None:
-        return str(make_missing_package_error(package.module, package.install))
+    # First, since one that cannot be imported is not to be installed: other libraries import torchao where it is there.
     if package.imports is not None and not package.imports.is_present():
         release, module, name = package.imports
         return (
             f"{package.module} needs torch {release} or newer, which has {module}.{name}; torch {torch.__version__} "
             "is installed: upgrade it"
         )
+    if find_spec(package.module) is None:
+        return str(make_missing_package_error(package.module, package.install))
     return ""

@@ -20,7 +20,7 @@ def test_a_missing_package_is_named_as_pip_knows_it() -> None:
 def test_an_older_torch_than_a_package_imports_from_skips_its_techniques(monkeypatch: pytest.MonkeyPatch) -> None:
     feature = TORCHAO.imports
     assert feature is not None
-    monkeypatch.setattr("perfkit.techniques.base.package.find_spec", lambda name: object())
+    monkeypatch.setattr("perfkit.techniques.base.package.find_spec", lambda name: None)
     monkeypatch.delattr(torch.nn.functional, feature.name, raising=False)
     reason = explain_inability(Fp8(), torch.device("cpu"))
     assert reason is not None
