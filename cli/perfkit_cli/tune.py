@@ -27,6 +27,8 @@ Examples:
   perfkit tune -w hf:LlamaConfig:num_hidden_layers=2 --technique amp,flash,compile,optim:use=fused
   perfkit tune -w train.py:build --objective cost --allow any -t 'all,batch:size=16|32|64'
   perfkit tune -w train.py:build --apply            write the gain into train.py, if it is proven there
+  perfkit tune train.py -- --lr 3e-4                a script of your own: edits of its source, proven one by one
+  perfkit tune --budget 10min --apply train.py
   perfkit tune --resume runs/tune-gpt               after Ctrl-C: what was measured counts
   perfkit tune -w gpt --json | jq -r .best
 \b
@@ -36,6 +38,8 @@ Exit codes: 0 a proven gain, or certainly none; 2 invalid request, 3 a gain that
 
 
 @click.command(epilog=EXAMPLES, short_help="Search for the best techniques, and prove their gain.")
+@click.argument("script", required=False, type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-w",
     "--workload",
@@ -114,6 +118,10 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     For a workload of your own, tuned.patch has the changes of its file as far as they can be written safely, and the
     patched file is measured against the original.
+
+    SCRIPT is a training script in place of a workload, with its own ARGUMENTS after --. It is recorded as by perfkit
+    run, and edits of its source are measured in copies of its folder: what it reads is linked, what it writes stays
+    there.
     """
     from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
@@ -121,17 +129,22 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     from perfkit.store.summary import TUNE_FILE
     from perfkit.tune.model.tune_result import read_tune_result
+    from perfkit_cli.modes.tune_edits import PreparedScript, names_script, prepare_script, search_edits
     from perfkit_cli.modes.tune_search import prepare_search, run_search
     from perfkit_cli.output.console import make_console
     from perfkit_cli.output.error_output import EXIT_UNDECIDED, describe_interrupt
     from perfkit_cli.output.report_output import write_and_show
 
     as_json, quiet = options["as_json"], options["quiet"] or options["as_json"]
-    search = prepare_search(ctx)
+    search = prepare_search(ctx) if not names_script(ctx) else prepare_script(ctx)
     folder, ended = search.folder, 0
     signal.signal(signal.SIGTERM, raise_terminated)
     try:
-        run_search(search, make_console(stderr=True, quiet=quiet), calibrate=not options["no_calibrate"])
+        console = make_console(stderr=True, quiet=quiet)
+        if isinstance(search, PreparedScript):
+            search_edits(search, console)
+        else:
+            run_search(search, console, calibrate=not options["no_calibrate"])
     except KeyboardInterrupt as error:
         word, ended = describe_interrupt(error)
         if not (folder / TUNE_FILE).is_file():
@@ -153,9 +166,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 def _apply(result: "TuneResult") -> None:
     """Apply the patch of a search, or say why not."""
     from perfkit.tune.patch.patch_workload import apply_patch
+    from perfkit.tune.script.write_script_patch import apply_script_patch
 
-    if result.patch is None:
-        click.echo("nothing to apply: only a proven gain of a workload in a file of yours has a patch", err=True)
+    if result.patch is None or not (result.patch.diff or result.patch.holds):
+        click.echo("nothing to apply: only a proven gain of a file of yours has a patch", err=True)
         return
-    apply_patch(result.patch, result.best, result.device_type)
+    if result.script is not None:
+        apply_script_patch(result.patch, Path(result.folder))
+    else:
+        apply_patch(result.patch, result.best, result.device_type)
     click.echo(f"patched: {result.patch.path} ({', '.join(result.patch.written)})", err=True)

@@ -47,11 +47,19 @@ class TeamFailedError(PerfkitError):
 class Team:
     """All ranks of one run, alive from `start` to `end`, each on its `cores` (empty: on any).
 
-    `label` is how it is called in messages; its spec is written into `folder` at once.
+    `label` is how it is called in messages; its spec is written into `folder` at once. `worker` is the module that a
+    rank runs, which speaks the protocol.
     """
 
     def __init__(
-        self, label: str, spec: RunSpec, folder: Path, *, place: RankPlace = HERE, cores: tuple[RankCores, ...] = ()
+        self,
+        label: str,
+        spec: RunSpec,
+        folder: Path,
+        *,
+        place: RankPlace = HERE,
+        cores: tuple[RankCores, ...] = (),
+        worker: str = _WORKER,
     ) -> None:
         self.label = label
         self.spec = spec
@@ -59,12 +67,13 @@ class Team:
         self.ranks: list[_TeamRank] = []
         self._place = place
         self._cores = cores
+        self._worker = worker
         write_json(folder / SPEC_FILE, spec)
 
     def start(self) -> None:
         launch = self.spec.launch
         for rank in range(launch.world_size):
-            process = start_rank(_WORKER, launch, self.folder, rank, place=self._place, obeys=True)
+            process = start_rank(self._worker, launch, self.folder, rank, place=self._place, obeys=True)
             self.ranks.append(_TeamRank(self, process))
         for started, cores in zip(self.ranks, self._cores, strict=False):
             bind_to_cores(started.process.pid, cores.near)  # so that its memory is near the cores that it will run on

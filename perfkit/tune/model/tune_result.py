@@ -110,10 +110,20 @@ class Proof(Struct):
 
 
 class PatchInstruction(Struct):
-    """What to do by hand for a technique."""
+    """What to do by hand for a technique; `finding` is the id of the finding that says so, "" without one."""
 
     technique: str
     text: str
+    finding: str = ""
+
+
+class TunedScript(Struct):
+    """A script that was tuned in place of a workload: its path, and its own arguments. `losses_seen` says whether its
+    losses could be compared: without them nothing that changes numbers is accepted."""
+
+    path: str
+    arguments: tuple[str, ...] = ()
+    losses_seen: bool = True
 
 
 class PatchProof(Struct):
@@ -157,7 +167,8 @@ class TuneResult(DisplayMixin, Struct):
 
     `technique` is what was offered. `best` is its name, "" where the baseline is best, and `techniques` are its parts;
     `best_single` is that of the best technique alone. `limit_bytes` is the memory limit, None without one. `budget_s`
-    is what the search was given, `spent_s` what it took. `folder` is the search's, as it was named.
+    is what the search was given, `spent_s` what it took. `folder` is the search's, as it was named. `script` is what
+    was tuned in place of a workload; `best` then names edits.
     """
 
     subject: ClassVar[str] = "tune"
@@ -167,6 +178,7 @@ class TuneResult(DisplayMixin, Struct):
     command: str
     folder: str = ""
     workload: str
+    script: TunedScript | None = None
     device: str
     device_type: str = "cpu"
     technique: str

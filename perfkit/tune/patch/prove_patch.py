@@ -44,7 +44,7 @@ def prove_patch(
     root = Path.cwd() if workload.resolve().is_relative_to(Path.cwd().resolve()) else workload.resolve().parent
     file = workload.resolve().relative_to(root.resolve())
     overlay = folder / "patched"
-    make_overlay(root, file, patched, overlay)
+    make_overlay(root, {file: patched}, overlay)
     before = MeasuredSide(label="original", root=root, tree=root)
     after = MeasuredSide(label="patched", root=overlay, tree=overlay)
     named = WorkloadSpec(name=f"{file}:{function}", params=request.workload.params)

@@ -153,3 +153,18 @@ def insert_before(module: cst.Module, additions: Sequence[tuple[cst.SimpleStatem
         return cst.FlattenSentinel([*lines, updated]) if lines else updated
 
     return replace_nodes(module, insert)
+
+
+def find_training_loops(module: cst.Module) -> list[cst.For]:
+    """The innermost `for` loops in which `backward` is called."""
+    loops = [loop for loop in matchers.findall(module, matchers.For()) if isinstance(loop, cst.For)]
+    training = [loop for loop in loops if _calls_backward(loop)]
+    return [loop for loop in training if not any(_calls_backward(other) for other in _list_inner_loops(loop))]
+
+
+def _list_inner_loops(loop: cst.For) -> list[cst.CSTNode]:
+    return [*matchers.findall(loop.body, matchers.For()), *matchers.findall(loop.body, matchers.While())]
+
+
+def _calls_backward(node: cst.CSTNode) -> bool:
+    return any(name.rpartition(".")[2] == "backward" for name in list_called(node))

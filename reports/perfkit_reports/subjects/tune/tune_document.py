@@ -16,6 +16,7 @@ from perfkit.tune.model.tune_result import (
     SwitchedTechnique,
     Trial,
     TrialOutcome,
+    TunedScript,
     TuneResult,
     UntriedVariant,
 )
@@ -192,6 +193,9 @@ def _describe_patch(patch: ProgramPatch) -> str:
 
 def _build_commands(result: TuneResult) -> Iterator[Block]:
     folder = shlex.quote(result.folder) if result.folder else "FOLDER"
+    if result.script is not None:
+        yield from _build_script_commands(result.script, folder, result)
+        return
     commands = [NextCommand("See all measurements", f"perfkit report {folder}/{TRIALS_FOLDER}")]
     if result.best:
         workload, best = shlex.quote(result.workload), shlex.quote(result.best)
@@ -204,6 +208,25 @@ def _build_commands(result: TuneResult) -> Iterator[Block]:
         commands.insert(
             0, NextCommand("Decide", f"perfkit bench --into {folder}/{PROOF_FOLDER} -t {best} --precision 1%")
         )
+    yield Table(
+        id="next",
+        title="What to do",
+        columns=_COMMAND_COLUMNS,
+        rows=commands,
+        what="command",
+        weight=Weight.BRIEF,
+        whole=True,
+    )
+
+
+def _build_script_commands(script: TunedScript, folder: str, result: TuneResult) -> Iterator[Block]:
+    """What to run after the search for edits of a script."""
+    again = shlex.join(("perfkit", "tune", script.path, *(("--", *script.arguments) if script.arguments else ())))
+    commands = [NextCommand("Search again", again)]
+    if result.patch is not None and result.patch.holds:
+        commands.insert(0, NextCommand("Apply the patch", f"patch -p1 < {folder}/{PATCH_FILE}"))
+    if result.conclusion == "interrupted":
+        commands.insert(0, NextCommand("Continue", f"perfkit tune --resume {folder}"))
     yield Table(
         id="next",
         title="What to do",

@@ -13,7 +13,7 @@ def test_only_the_file_is_new_and_the_original_stays(tmp_path: Path) -> None:
     (root / "src/data/a.txt").write_text("data")
     (root / "README").write_text("about")
     overlay = root / "runs/overlay"  # within the project, as runs are
-    make_overlay(root, Path("src/train.py"), "new", overlay)
+    make_overlay(root, {Path("src/train.py"): "new"}, overlay)
     assert (overlay / "src/train.py").read_text() == "new"
     assert [(overlay / name).read_text() for name in ("src/model.py", "src/data/a.txt", "README")] == [
         "model", "data", "about"

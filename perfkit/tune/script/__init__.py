@@ -1,0 +1,1 @@
+"""Script mode of a search: edits of a training script, each measured by turns with the original."""
