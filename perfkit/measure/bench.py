@@ -5,7 +5,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -96,16 +96,19 @@ def finish_session(
     ncu: Path | None = None,
     price: Price | None = None,
     find: Find = require_given_params,
+    compile_caches: Path | None = None,
 ) -> Suite:
     """Finish the current session: first runs, then rounds, then counters.
 
     In a variant's first run torch.compile's caches are empty (unless TORCHINDUCTOR_CACHE_DIR names some); later ones
-    reuse them. A `price` is stored before anything runs.
+    reuse them, those of other sessions too if their `compile_caches` are given. A `price` is stored before anything
+    runs.
     """
     if price is not None:
         making.update(price=price)
+    caches = open_compile_caches() if compile_caches is None else nullcontext(compile_caches)
     try:
-        with open_compile_caches() as making.compile_caches:
+        with caches as making.compile_caches:
             return _run_remaining(making, progress, ncu, find)
     finally:
         LAUNCHERS.load(making.request.launcher).give_back()

@@ -6,7 +6,7 @@ they are resident together, as far as memory allows, and step by turns; elsewher
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -16,14 +16,15 @@ import psutil
 from perfkit.core.sampling import (
     LEAST_ROUNDS,
     compute_half_width,
-    compute_log_interval,
-    compute_log_ratio,
     is_narrow,
     predict_round_count,
     select_common_clock,
 )
 from perfkit.core.spec import RunSpec
 from perfkit.core.units import format_percent, format_seconds
+from perfkit.measure.race import find_race_bases, is_race_decided
+from perfkit.measure.resident_groups import split_by_memory
+from perfkit.measure.round_pairs import compute_pair_log, list_shared_repeats
 from perfkit.measure.run_events import Event, RoundFinished, RoundStarted
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.measure.suite_writer import SuiteWriter
@@ -69,8 +70,9 @@ def measure_rounds(
 class _RoundMeasurement:
     """`references` has each variant's reference: itself if there is none, and then its own step time is to be precise.
     `logs` has a log ratio (or the log of a step time) per round, `round_s` the rounds' durations, and `cost_s` the last
-    duration of each variant with those it was measured with. `before` is this session's state before an interruption.
-    Of a variant's first run, `step_s` is the time of a step, and `resident_bytes` its memory."""
+    duration of each variant with those it was measured with. `bases` decide a race: the references, or the variant that
+    others extend; `race_logs` are over these. `before` is this session's state before an interruption. Of a variant's
+    first run, `step_s` is the time of a step, and `resident_bytes` its memory."""
 
     making: SuiteWriter
     schedule: BenchSchedule
@@ -86,6 +88,8 @@ class _RoundMeasurement:
     resident_bytes: dict[str, float] = field(init=False)
     round_s: list[float] = field(init=False, default_factory=list)
     cost_s: dict[str, float] = field(init=False, default_factory=dict)
+    bases: dict[str, str] = field(init=False)
+    race_logs: dict[str, list[float]] = field(init=False)
     repeat: int = field(init=False)
     before: SuiteSampling = field(init=False)
 
@@ -111,14 +115,19 @@ class _RoundMeasurement:
         }
         self.references = compared | alone
         self.logs = {name: [] for name in self.references}
+        self.bases = find_race_bases(self.request, self.specs, self.references)
+        self.race_logs = {
+            name: self.logs[name] if base == self.references[name] else [] for name, base in self.bases.items()
+        }
 
     def measure(self) -> None:
         start = self.clock() - self.before.seconds
-        fixed = self.request.rounds is not None
-        state = (
-            SuiteSampling() if fixed else SuiteSampling(precision=self.request.precision, budget_s=self._given_budget_s)
+        state = SuiteSampling(
+            precision=None if self._is_fixed else self.request.precision,
+            budget_s=None if self._is_fixed else self._given_budget_s,
+            rounds=self.before.rounds,
+            seconds=self.before.seconds,
         )
-        state = msgspec.structs.replace(state, rounds=self.before.rounds, seconds=self.before.seconds)
         self.making.update_session(sampling=state)
         self._learn_earlier()
         while not (ended := self._find_end_reason(self.clock() - start)):
@@ -126,6 +135,11 @@ class _RoundMeasurement:
             state = msgspec.structs.replace(state, rounds=self._done, seconds=self.clock() - start)
             self.making.update_session(sampling=state)
         self.making.update_session(sampling=msgspec.structs.replace(state, end_reason=ended))
+
+    @property
+    def _is_fixed(self) -> bool:
+        """True if a number of rounds was asked for."""
+        return self.request.rounds is not None
 
     @property
     def _begun(self) -> int:
@@ -147,25 +161,21 @@ class _RoundMeasurement:
 
     def _list_open_comparisons(self) -> list[str]:
         """The comparisons that are not precise yet, and can continue."""
-        fixed = self.request.rounds is not None
         return [
             name
             for name, reference in self.references.items()
-            if not {name, reference} & self.making.ended
-            and (fixed or not is_narrow(self.logs[name], self.request.precision))
-            and not (self.request.race and self._has_lost(name))
+            if not {name, reference, self.bases[name]} & self.making.ended
+            and (self._is_fixed or not is_narrow(self.race_logs[name], self.request.precision))
+            and not (self.request.race and self._is_decided(name))
         ]
 
-    def _has_lost(self, name: str) -> bool:
-        """True if a variant is certainly slower than its reference or another variant, by intervals apart."""
-        intervals = {
-            other: compute_log_interval(logs, until_narrow=True)
-            for other, logs in self.logs.items()
-            if self.references[other] != other
-        }
-        ours = intervals.pop(name, None)
-        fastest = min((0.0, *(interval[1] for interval in intervals.values() if interval is not None)))
-        return ours is not None and ours[0] > fastest
+    def _is_decided(self, name: str) -> bool:
+        """True if a race needs no more rounds of a variant, also for the one that others extend."""
+        rivals = [logs for other, logs in self.logs.items() if other != name and self.references[other] != other]
+        if self.references[name] == name:
+            return False
+        extended = any(name == base for other, base in self.bases.items() if other != name)
+        return extended or is_race_decided(self.race_logs[name], self.logs[name], rivals)
 
     def _find_end_reason(self, spent_s: float) -> str:
         """The reason to stop; "" if another round follows."""
@@ -174,14 +184,12 @@ class _RoundMeasurement:
             return "nothing left to compare"
         if not self._list_open_comparisons():
             within = f"every interval is within {format_percent(self.request.precision)}"
-            return f"{within}, or shows a slower variant" if self.request.race else within
+            return f"{within}, or shows which is faster" if self.request.race else within
         if rounds is not None:
-            return (
-                "" if done < rounds else "1 round was requested" if rounds == 1 else f"{rounds} rounds were requested"
-            )
-        return (
-            "" if self._choose_next(spent_s) else f"the time limit of {format_seconds(self._given_budget_s)} is reached"
-        )
+            requested = "1 round was requested" if rounds == 1 else f"{rounds} rounds were requested"
+            return "" if done < rounds else requested
+        limit = f"the time limit of {format_seconds(self._given_budget_s)} is reached"
+        return "" if self._choose_next(spent_s) else limit
 
     def _choose_next(self, spent_s: float) -> list[str]:
         """Choose the variants of the next round: those that are not precise yet, as far as they fit into the budget."""
@@ -202,7 +210,8 @@ class _RoundMeasurement:
         if self.request.rounds is not None:
             return (self.request.rounds - self._done) * round_s
         needed = [
-            (predict_round_count(self.logs[name], self.request.precision) or LEAST_ROUNDS) - len(self.logs[name])
+            (predict_round_count(self.race_logs[name], self.request.precision) or LEAST_ROUNDS)
+            - len(self.race_logs[name])
             for name in self._choose_next(spent_s)
         ]
         return min(max(needed, default=0) * round_s, max(self._budget_s - spent_s, round_s))
@@ -210,7 +219,8 @@ class _RoundMeasurement:
     def _run_round(self, spent_s: float) -> None:
         number, begun, going_on = self._done + 1, self.clock(), self._choose_next(spent_s)
         references = dict.fromkeys(self.references[name] for name in going_on)
-        names = tuple(dict.fromkeys((*references, *going_on)))
+        bases = (self.bases[name] for name in going_on)
+        names = tuple(dict.fromkeys((*references, *bases, *going_on)))
         self.progress(RoundStarted(number, names, self._estimate_left_s(spent_s)))
         groups = [
             candidate
@@ -219,44 +229,36 @@ class _RoundMeasurement:
                 reference, [name for name in going_on if self.references[name] == reference]
             )
         ]
-        share_s = math.inf if self.request.rounds is not None else self._budget_s / _LEAST_ROUNDS
+        share_s = math.inf if self._is_fixed else self._budget_s / _LEAST_ROUNDS
         for group, together in groups:
             self.repeat += 1
             before = self.clock()
             if self._measure_group(group, together=together, turns_s=share_s / len(groups)):
-                self._learn_round([name for name in going_on if name in group], self.repeat, together=together)
+                for name, base, logs in self._list_pairs(name for name in names if name in group):
+                    self._learn_pair(name, base, logs, self.repeat, together=together)
             self.cost_s |= dict.fromkeys(group, self.clock() - before)
         self.round_s.append(self.clock() - begun)
-        widths = {name: compute_half_width(self.logs[name]) for name in going_on}
+        widths = {name: compute_half_width(self.race_logs[name]) for name in going_on}
         self.progress(RoundFinished(number, self.round_s[-1], widths))
 
     def _split_groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
-        """Split variants into groups measured together, each with its reference, and say whether a group is resident
-        together."""
-        others = [name for name in members if name != reference]
+        """Split variants into groups measured together, each with its reference and what its members extend,
+        and say whether a group is resident together."""
+        anchors = list(dict.fromkeys((reference, *(self.bases[name] for name in members))))
+        others = [name for name in members if name not in anchors]
         if not self.request.by_turns:
-            return [([reference, *others], False)]
+            return [([*anchors, *others], False)]
         slow = [name for name in others if self.step_s[name] > _SLOW * self.step_s[reference]]
         quick = [name for name in others if name not in slow]
         kinds = [kind for kind in (quick, slow) if kind] or [others]
-        return [group for kind in kinds for group in self._split_by_memory(reference, kind)]
+        free = _MEMORY_SHARE * self.available()
+        return [group for kind in kinds for group in split_by_memory(anchors, kind, self.resident_bytes, free)]
 
     def _get_first_step_s(self, name: str) -> float:
         """0 where the first run recorded no step."""
         samples = self.making.samples(self.specs[name], self.making.first_repeat(name) or 0)
         steps, _ = select_common_clock(samples, samples)
         return median(steps) if steps else 0.0
-
-    def _split_by_memory(self, reference: str, others: Sequence[str]) -> list[tuple[list[str], bool]]:
-        """Groups that fit into memory; False for one that does not, which is two."""
-        free = _MEMORY_SHARE * self.available()
-        need = self.resident_bytes
-        groups = [[reference]]
-        for name in others:
-            if len(groups[-1]) > 1 and sum(need[member] for member in (*groups[-1], name)) > free:
-                groups.append([reference])
-            groups[-1].append(name)
-        return [(group, sum(need[name] for name in group) <= free) for group in groups]
 
     def _measure_group(self, group: list[str], *, together: bool, turns_s: float) -> bool:
         """Make a run of each; False where nothing was kept. Who is first changes, and every other round is reversed."""
@@ -274,29 +276,25 @@ class _RoundMeasurement:
         return True
 
     def _learn_earlier(self) -> None:
-        """Add runs of earlier rounds. Where rounds step by turns, first runs do not count: they ran alone, with fewer
-        steps."""
-        for name, reference in self.references.items():
-            pair = {name, reference}
-            firsts = {self.making.first_repeat(variant) for variant in pair} if self.request.by_turns else set()
-            repeats = {
-                variant: {run.repeat for run in self.making.suite.runs if run.variant == variant} for variant in pair
-            }
-            since = self._begun if self.request.world_sizes else 0
-            for repeat in sorted(run for run in repeats[name] & repeats[reference] - firsts if run >= since):
-                self._learn_round([name], repeat, together=reference in self.making.turns(name, repeat))
+        """Add runs of earlier rounds."""
+        since = self._begun if self.request.world_sizes else 0
+        for name, reference, logs in self._list_pairs(self.references):
+            for repeat in list_shared_repeats(self.making, name, reference, alone=not self.request.by_turns):
+                if repeat >= since:
+                    together = reference in self.making.turns(name, repeat)
+                    self._learn_pair(name, reference, logs, repeat, together=together)
 
-    def _learn_round(self, names: Sequence[str], repeat: int, *, together: bool) -> None:
-        """Add the results of a round whose runs all ended well."""
-        for name in names:
-            reference = self.references[name]
-            if {name, reference} & self.making.ended:
-                continue
-            ours = self.making.samples(self.specs[name], repeat)
-            if name == reference:
-                steps, _ = select_common_clock(ours, ours)
-                log = math.log(median(steps)) if steps else None
-            else:
-                log = compute_log_ratio(self.making.samples(self.specs[reference], repeat), ours, by_turns=together)
-            if log is not None:
-                self.logs[name].append(log)
+    def _list_pairs(self, names: Iterable[str]) -> Iterator[tuple[str, str, list[float]]]:
+        """The comparisons of variants: each with its reference, and with what it extends, and their log ratios."""
+        for name in (name for name in names if name in self.references):
+            yield name, self.references[name], self.logs[name]
+            if self.bases[name] != self.references[name]:
+                yield name, self.bases[name], self.race_logs[name]
+
+    def _learn_pair(self, name: str, reference: str, logs: list[float], repeat: int, *, together: bool) -> None:
+        """Add a repeat's log ratio (or the log of a variant's own step time) to `logs`, if both ended well."""
+        if {name, reference} & self.making.ended:
+            return
+        log = compute_pair_log(self.making, self.specs[name], self.specs[reference], repeat, together=together)
+        if log is not None:
+            logs.append(log)

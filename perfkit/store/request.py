@@ -46,7 +46,8 @@ class BenchRequest(Struct):
     Each variant is run once with its instruments. `rounds` of processes follow that are timed together; None: until the
     interval of every comparison is within `precision` (relative), or for `budget_s` seconds (None: five minutes, or
     three rounds if longer). `turns` is the number of turns of each process of a round; None: as many as fit into its
-    start-up time. With `race`, variants that are certainly slower than the baseline or than the fastest are measured no
+    start-up time. With `race`, variants are compared with `race_base` (the baseline if empty) until it is decided which
+    are faster: those that are certainly slower or faster, or that show no gain in a few rounds, are measured no
     further, however wide their intervals.
 
     `calibrate`: unknown ceilings of the machine are measured first, and exceeded ones again. `counters`: with `ncu` (or
@@ -80,6 +81,7 @@ class BenchRequest(Struct):
     calibrate: bool = True
     counters: CounterSource = False
     race: bool = False
+    race_base: tuple[TechniqueSpec, ...] = ()
     slurm: dict[str, str | bool] = {}
 
     @property

@@ -147,8 +147,10 @@ def measure_remaining(
     ncu: Path | None = None,
     price: Price | None = None,
     find: Find = require_given_params,
+    compile_caches: Path | None = None,
 ) -> Suite:
-    """Measure the remaining runs. An interruption keeps results, as in `perfkit.measure.bench.run_bench`."""
+    """Measure the remaining runs. An interruption keeps results, as in `perfkit.measure.bench.run_bench`; what this has
+    of `compile_caches` is as in `perfkit.measure.bench.finish_session`."""
     stored = opened.stored
     ended = {run.variant for run in stored.runs if run.path not in opened.gone and run.run.status != RunStatus.OK}
     making = SuiteWriter(stored.folder, stored.suite, ended)
@@ -161,7 +163,7 @@ def measure_remaining(
         making.update(sessions=(*stored.suite.sessions, session))
     if ceilings is not None and _list_measured_ceilings(stored.ceilings) <= _list_measured_ceilings(ceilings):
         write_json(stored.folder / CEILINGS_FILE, ceilings)
-    return finish_session(making, progress, ncu, price, find)
+    return finish_session(making, progress, ncu, price, find, compile_caches)
 
 
 def _list_measured_ceilings(ceilings: DeviceCeilings | None) -> set[tuple[CeilingLevel, str | None, int | None]]:

@@ -51,6 +51,7 @@ def prepare_search(ctx: "click.Context") -> PreparedSearch:
 def run_search(search: PreparedSearch, console: "Console", *, calibrate: bool) -> None:
     """Search, with progress. A KeyboardInterrupt keeps what was measured."""
     from perfkit.devices.machine.device_choice import find_device
+    from perfkit.measure.bench import open_compile_caches
     from perfkit.tune.model.tune_result import TRIALS_FOLDER
     from perfkit.tune.search.measure_trials import TrialBench
     from perfkit.tune.search.tune_workload import tune_workload
@@ -60,7 +61,7 @@ def run_search(search: PreparedSearch, console: "Console", *, calibrate: bool) -
     request, command = search.request, get_command_line()
     baseline = msgspec.structs.replace(request.bench, variants=((),), calibrate=calibrate)
     ceilings = resolve_ceilings(baseline, find_device(request.bench.device).name, console=console)
-    with show_progress(console) as progress:
+    with show_progress(console) as progress, open_compile_caches() as caches:
         bench = TrialBench(
             search.folder / TRIALS_FOLDER,
             request.bench,
@@ -68,6 +69,7 @@ def run_search(search: PreparedSearch, console: "Console", *, calibrate: bool) -
             ceilings=ceilings,
             progress=progress,
             find=resolve_auto_params,
+            compile_caches=caches,
         )
         tune_workload(request, search.folder, bench, command=command, report=console.out)
 

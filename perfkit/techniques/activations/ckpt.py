@@ -12,6 +12,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.spec import ParamValue
 from perfkit.techniques.activations.block_chaining import find_unchained_blocks
 from perfkit.techniques.activations.rerun_buffers import RerunBuffers, has_buffers
 from perfkit.techniques.activations.saved_ops import FACT, GEMMS, PRODUCTS, SavedOps, resolve_ops
@@ -123,6 +124,14 @@ class Ckpt(Technique):
     budget: Annotated[
         float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
     ] = 0.5
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        if self.fit is not None:
+            return {}
+        if self.mode == "budget":
+            return {"budget": (0.75, 0.25)}
+        segments = {} if self.every == "sqrt" else {"every": (2 * self.every,), "skip": (self.skip + 1,)}
+        return {"mode": ("selective" if self.mode == "full" else "full",), **segments}
 
     def __post_init__(self) -> None:
         chosen = self.every != 1 or self.skip or self.blocks is not None

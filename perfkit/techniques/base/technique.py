@@ -8,7 +8,7 @@ import msgspec
 import torch
 
 from perfkit.core.record import Claim, ParityRule, Relation
-from perfkit.core.spec import Struct, TechniqueSpec, WorkloadSpec, convert_params, parse_variants
+from perfkit.core.spec import ParamValue, Struct, TechniqueSpec, WorkloadSpec, convert_params, parse_variants
 from perfkit.techniques.base.conflict import Conflict, Requirement
 from perfkit.techniques.base.mesh import Dimension
 from perfkit.techniques.base.package import Package, explain_missing_package
@@ -146,6 +146,10 @@ class Technique(Struct):
     def compiles(self) -> bool:
         """True if code is compiled before its first step, which takes long."""
         return False
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        """Other values of its parameters, which a search tries one at a time once the technique is accepted."""
+        return {}
 
     def ranks(self) -> RankRequirement:
         """The number of ranks it needs along its dimension, with its current parameters."""

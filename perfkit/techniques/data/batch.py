@@ -1,12 +1,13 @@
 """`batch`: another number of samples in a batch, given or the largest that fits in memory."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
 
 from perfkit.core.errors import UsageError
 from perfkit.core.record import Claim, ParityRule, Relation
-from perfkit.core.spec import WorkloadSpec
+from perfkit.core.spec import ParamValue, WorkloadSpec
 from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Counted, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import PlanMode, PlanSupport, Purpose, Stage, Technique
@@ -47,6 +48,11 @@ class Batch(Technique):
 
     def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
         return workload if self.size is None else workload.replace_params(**{PARAMETER: self.size})
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        if self.size is None:
+            return {}
+        return {"size": (2 * self.size, max(1, self.size // 2))}
 
     def describe_open_params(self) -> str:
         return "" if self.size is not None else "its size"

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from perfkit.core.allocations import HOST, OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.spec import ParamValue
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
@@ -72,6 +73,11 @@ class Data(Technique):
         ]
         | None
     ) = None
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        if not self.workers:
+            return {"workers": (1,)}
+        return {"workers": (2 * self.workers,), "prefetch": (2 * (self.prefetch or 2),), "persistent": (True,)}
 
     def __post_init__(self) -> None:
         if self.workers == 0 and (self.prefetch is not None or self.persistent):

@@ -11,6 +11,7 @@ from torch import nn
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.spec import ParamValue
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.techniques.base.compile_facts import remember_compilations
@@ -70,6 +71,10 @@ class Compile(Technique):
     scope: Literal["model", "block"] = "model"
     fullgraph: bool = False
     dynamic: bool | None = None
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        other = "block" if self.scope == "model" else "model"
+        return {"scope": (other,), "mode": ("max-autotune-no-cudagraphs", "reduce-overhead")}
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.mode == "reduce-overhead" and not get_accelerator(device).has_graphs:

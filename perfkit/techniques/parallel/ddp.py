@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.spec import ParamValue
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, Conflict, make_conflicts
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Counted, Planning
@@ -134,6 +135,10 @@ class Ddp(Technique):
             raise ValueError("rank needs hook=powersgd")
         if self.share != 0.01 and self.hook != "topk":
             raise ValueError("share needs hook=topk")
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        bucket = self.bucket_mb or 25
+        return {"bucket_mb": (4 * bucket, max(1, bucket // 4))}
 
     def plannable(self) -> PlanSupport:
         if self.hook == "none":

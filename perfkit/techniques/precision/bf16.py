@@ -10,7 +10,7 @@ from torch import nn
 from perfkit.core.allocations import OPTIMIZER_STATE
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
-from perfkit.core.spec import BASELINE
+from perfkit.core.spec import BASELINE, ParamValue
 from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, UPDATED_TOGETHER, Conflict
 from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.planning import ESTIMATED, Counted, MemoryPrice, MemorySaving, Planning
@@ -65,6 +65,9 @@ class Bf16(Technique):
     }
 
     update: Literal["kahan", "stochastic", "nearest"] = "kahan"
+
+    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+        return {"update": ("nearest" if self.update != "nearest" else "kahan",)}
 
     def package(self) -> Package | None:
         return UPDATES[self.update].package if self.update in UPDATES else None

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from perfkit.core.spec import TechniqueSpec
 from perfkit.store.request import BenchRequest
+from perfkit.techniques.expand_all import ALL
 from perfkit.tune.model.tune_result import AllowedLosses, Objective
 
 # Less is not worth a technique.
@@ -26,3 +27,8 @@ class TuneRequest(NamedTuple):
     allow: AllowedLosses
     budget_s: float
     limit_bytes: float | None = None
+
+    @property
+    def chosen(self) -> tuple[Techniques, ...]:
+        """The offered variants, if their parameters are the user's choice; none where `all` was asked for."""
+        return () if ALL in self.technique.split(",") else self.offered

@@ -77,6 +77,20 @@ class Trial(Struct):
     expected_high_s: float | None = None
 
 
+class SearchStage(Struct):
+    """One stage of a search, from 1, on top of the variant `base`, "" for the baseline.
+
+    `finding` is the id of the finding of its trace with the largest gain, `title` what it says, and `techniques` those
+    that answer it; "" without a finding or a trace.
+    """
+
+    number: int
+    base: str
+    finding: str = ""
+    title: str = ""
+    techniques: tuple[str, ...] = ()
+
+
 class UntriedVariant(Struct):
     """A variant that was not measured, and why."""
 
@@ -193,6 +207,7 @@ class TuneResult(DisplayMixin, Struct):
     best: str = ""
     best_single: str = ""
     techniques: tuple[SwitchedTechnique, ...] = ()
+    stages: tuple[SearchStage, ...] = ()
     trials: tuple[Trial, ...] = ()
     untried: tuple[UntriedVariant, ...] = ()
     proof: Proof | None = None

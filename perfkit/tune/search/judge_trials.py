@@ -1,8 +1,6 @@
 """Judges measured variants: which are proven improvements on the variant they extend, and why others are not."""
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,15 +9,8 @@ from perfkit.core.record import RunStatus, get_value
 from perfkit.core.spec import BASELINE
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, TuneRequest
 from perfkit.tune.model.tune_result import Objective, Trial, TrialOutcome
+from perfkit.tune.search.paired_gains import NO_GAINS, GainInterval, compute_gain
 from perfkit.tune.search.rank_candidates import RankedCandidate
-
-
-class GainInterval(NamedTuple):
-    """A ratio of step times with its 95 % interval; the ends are None where too few processes were measured."""
-
-    ratio: float
-    low: float | None
-    high: float | None
 
 
 def judge_stage(
@@ -28,49 +19,43 @@ def judge_stage(
     candidates: Sequence[RankedCandidate],
     variants: Mapping[str, Variant],
     request: TuneRequest,
+    gains: Mapping[str, GainInterval] = NO_GAINS,
 ) -> tuple[Trial, ...]:
     """Judge the candidates of one stage by their measurements; the best improvement is `accepted`.
 
-    `variants` are the suite's by their techniques; `base` is the variant that they extend, "" for the baseline.
+    `variants` are the suite's by their techniques; `base` is the variant that they extend, "" for the baseline. `gains`
+    over that are measured in the same rounds, by the variants' names; others are computed from those over the baseline.
     """
     reference = variants[base or BASELINE]
     trials = [
-        _judge_trial(stage, base, each, variants[each.name], reference, request)
+        _judge_trial(stage, base, each, variants[each.name], reference, request, gains.get(variants[each.name].name))
         for each in candidates
         if each.name in variants
     ]
     improving = [trial for trial in trials if trial.outcome == "improves"]
     if not improving:
         return tuple(trials)
-    best = min(improving, key=lambda trial: get_objective(trial, request.objective))
+    best = _choose_best(improving, request.objective)
     return tuple(replace(trial, outcome="accepted") if trial is best else trial for trial in trials)
 
 
-def compute_gain(ours: Variant, base: Variant) -> GainInterval | None:
-    """The step time of a variant over that of the variant it extends, both measured against the baseline.
-
-    The two ratios are measured in different rounds: the half-widths of their logs add in quadrature. None where it was
-    not compared.
-    """
-    if ours.difference is None:
-        return None
-    if base.is_baseline:
-        return GainInterval(ours.difference.ratio, ours.difference.low, ours.difference.high)
-    if base.difference is None:
-        return None
-    mine, theirs = ours.difference, base.difference
-    center = math.log(mine.ratio / theirs.ratio)
-    if mine.low is None or mine.high is None or theirs.low is None or theirs.high is None:
-        return GainInterval(math.exp(center), None, None)
-    below = math.hypot(math.log(mine.ratio / mine.low), math.log(theirs.high / theirs.ratio))
-    above = math.hypot(math.log(mine.high / mine.ratio), math.log(theirs.ratio / theirs.low))
-    return GainInterval(math.exp(center), math.exp(center - below), math.exp(center + above))
+def _choose_best(improving: Sequence[Trial], objective: Objective) -> Trial:
+    """The best trial; of those that are less than 1 % worse, the one with the fewest techniques."""
+    limit = (1 + NOTABLE_SHARE) * min(get_objective(trial, objective) for trial in improving)
+    near = [trial for trial in improving if get_objective(trial, objective) <= limit]
+    return min(near, key=lambda trial: (trial.variant.count("+"), get_objective(trial, objective)))
 
 
 def _judge_trial(
-    stage: int, base: str, candidate: RankedCandidate, variant: Variant, reference: Variant, request: TuneRequest
+    stage: int,
+    base: str,
+    candidate: RankedCandidate,
+    variant: Variant,
+    reference: Variant,
+    request: TuneRequest,
+    paired: GainInterval | None,
 ) -> Trial:
-    gain = compute_gain(variant, reference)
+    gain = paired if paired is not None and base else compute_gain(variant, reference)
     outcome, reason = _find_flaw(variant, request) or _judge_gain(variant, reference, gain, request)
     difference = variant.difference
     return Trial(

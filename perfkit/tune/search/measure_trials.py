@@ -1,7 +1,8 @@
 """Measures the variants of a search: into one suite that grows by stages, and the best one again into a new suite."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,17 +20,32 @@ from perfkit.measure.schedule import shorten_first_run
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.lock import lock_folder
 from perfkit.store.request import BenchRequest
+from perfkit.store.suite_reader import read_suite
 from perfkit.suites.resume import measure_remaining, open_to_extend
 from perfkit.tune.model.tune_request import Techniques
 from perfkit.tune.model.tune_result import Proof
-from perfkit.tune.search.judge_trials import compute_gain
+from perfkit.tune.search.paired_gains import GainInterval, compute_gain, compute_paired_gains
+from perfkit.tune.search.trial_cost import TrialCost, compute_trial_cost
 
 # The proof's interval is to be at most so wide: half of a bench's.
 PROOF_PRECISION = 0.025
 
 
+class MeasuredStage(NamedTuple):
+    """What a stage measured: the suite's analysis, the gains over the stage's base that were measured in the same
+    rounds, by variant, and what a trial takes."""
+
+    analysis: Analysis
+    gains: Mapping[str, GainInterval]
+    cost: TrialCost
+
+
 class TrialBench:
-    """The suite in `folder` to which a search adds its variants. `command` is stored with each session."""
+    """The suite in `folder` to which a search adds its variants. `command` is stored with each session.
+
+    `compile_caches` is a folder for torch.compile's caches, so that a variant is compiled once in a search; None leaves
+    them to each session.
+    """
 
     def __init__(
         self,
@@ -40,8 +56,10 @@ class TrialBench:
         ceilings: DeviceCeilings | None,
         progress: Callable[[Event], None],
         find: Find,
+        compile_caches: Path | None = None,
     ) -> None:
         self.folder = folder
+        self._compile_caches = compile_caches
         self._request, self._command, self._ceilings = request, redact_text(command), ceilings
         self._find = find
 
@@ -51,16 +69,25 @@ class TrialBench:
 
         self._progress = report
 
-    def measure_baseline(self) -> Analysis:
+    def measure_baseline(self) -> MeasuredStage:
         """Run the baseline once with all instruments, without rounds."""
         short = shorten_first_run(self._request.schedule)
-        return self._measure(replace(self._request, variants=((),), rounds=0, schedule=short))
+        analysis = self._measure(replace(self._request, variants=((),), rounds=0, schedule=short))
+        return MeasuredStage(analysis, {}, compute_trial_cost(read_suite(self.folder)))
 
-    def measure_variants(self, variants: Sequence[Techniques], budget_s: float, *, race: bool) -> Analysis:
-        """Measure variants against the baseline in at most about `budget_s`; with `race`, losers are dropped early."""
-        return self._measure(
-            replace(self._request, variants=tuple(variants), rounds=None, budget_s=budget_s, race=race)
+    def measure_variants(
+        self, variants: Sequence[Techniques], base: Techniques, budget_s: float, *, race: bool
+    ) -> MeasuredStage:
+        """Measure variants and the `base` that they extend against the baseline in at most about `budget_s`.
+
+        With `race`, only until it is decided which are faster than `base`.
+        """
+        measured = (*variants, base) if base else tuple(variants)
+        analysis = self._measure(
+            replace(self._request, variants=measured, rounds=None, budget_s=budget_s, race=race, race_base=base)
         )
+        stored = read_suite(self.folder)
+        return MeasuredStage(analysis, compute_paired_gains(stored, base), compute_trial_cost(stored))
 
     def prove_variant(
         self, folder: Path, techniques: Techniques, single: Techniques | None, budget_s: float
@@ -70,7 +97,8 @@ class TrialBench:
         variants = (techniques,) if single in (None, techniques) else (techniques, single)
         request = replace(self._request, variants=variants, rounds=None, budget_s=budget_s, precision=PROOF_PRECISION)
         self._start_suite(folder, request)
-        return _make_proof(analyze_suite(folder), techniques, single)
+        gains = {} if single is None else compute_paired_gains(read_suite(folder), single)
+        return _make_proof(analyze_suite(folder), gains, techniques, single)
 
     def _measure(self, request: BenchRequest) -> Analysis:
         if not (self.folder / SUITE_FILE).is_file():
@@ -83,6 +111,7 @@ class TrialBench:
                     ceilings=self._ceilings,
                     progress=self._progress,
                     find=self._find,
+                    compile_caches=self._compile_caches,
                 )
         return analyze_suite(self.folder)
 
@@ -102,14 +131,16 @@ def map_by_label(analysis: Analysis) -> dict[str, Variant]:
     return {"+".join(variant.techniques) or BASELINE: variant for variant in analysis.variants}
 
 
-def _make_proof(analysis: Analysis, techniques: Techniques, single: Techniques | None) -> Proof | None:
+def _make_proof(
+    analysis: Analysis, gains: Mapping[str, GainInterval], techniques: Techniques, single: Techniques | None
+) -> Proof | None:
     variants = map_by_label(analysis)
     baseline, variant = variants.get(BASELINE), variants.get(format_variant_label(techniques))
     alone = None if single is None else variants.get(format_variant_label(single))
     if baseline is None or variant is None or variant.difference is None:
         return None
     difference = variant.difference
-    over = None if alone is None or alone is variant else compute_gain(variant, alone)
+    over = None if alone is None or alone is variant else gains.get(variant.name) or compute_gain(variant, alone)
     return Proof(
         ratio=difference.ratio,
         low=difference.low,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.plan import Interval
 from perfkit.core.spec import format_variant_label
 from perfkit.core.units import format_bytes, format_percent
@@ -21,17 +22,24 @@ from perfkit.techniques.base.technique import LOSSLESS, Purpose, explain_inabili
 from perfkit.techniques.compose import are_compatible
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
 from perfkit.tune.model.tune_result import AllowedLosses, UntriedVariant
+from perfkit.tune.search.leading_finding import find_leading_finding, get_technique_name
+from perfkit.tune.search.settings import list_settings
 
 
 class RankedCandidate(NamedTuple):
     """A variant to try. `low_s` to `high_s` is its simulated saving in a step of its base, None if unknown;
-    `needed_bytes` its planned memory, None if not planned. `saves_memory` is True if all that is new is for that."""
+    `needed_bytes` its planned memory, None if not planned. `saves_memory` is True if all that is new is for that,
+    `is_setting` if only parameters of techniques of its base are new, and `is_led` if a technique is new that answers
+    the leading finding of its base. `is_joined`: it joins several improvements of one stage."""
 
     specs: Techniques
     low_s: float | None = None
     high_s: float | None = None
     needed_bytes: Interval | None = None
     saves_memory: bool = False
+    is_setting: bool = False
+    is_led: bool = False
+    is_joined: bool = False
 
     @property
     def name(self) -> str:
@@ -39,22 +47,27 @@ class RankedCandidate(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Candidates, the most promising first, and what is not worth a run."""
+    """Candidates, the most promising first, what is not worth a run, and the finding of the base's trace with the
+    largest gain, None without one."""
 
     candidates: tuple[RankedCandidate, ...]
     untried: tuple[UntriedVariant, ...]
+    leading: Finding | None = None
 
 
 def rank_candidates(folder: Path, request: TuneRequest, base: Techniques, base_name: str) -> Ranking:
     """Rank the offered techniques on top of the variant `base` of the suite in `folder`.
 
-    A technique that `base` has with other parameters is replaced. Those whose losses are not allowed, that cannot act
+    A technique that `base` has with other parameters is replaced; other settings of its techniques are offered too.
+    Those whose losses are not allowed, that cannot act
     here, that do not fit by a plan, or whose simulated saving is below 1 % are untried. Where the effect on the time is
     unknown, candidates come last: only a measurement can tell.
     """
     subject = make_run_subject(folder, variant=base_name)
     size = read_batch_size(request.bench.workload, request.bench.device)
-    selected, excluded = select_candidates(_extend_base(base, request.offered), subject, "cost", size)
+    offered = (*_extend_base(base, request.offered), *list_settings(base, request.chosen))
+    selected, excluded = select_candidates(offered, subject, "cost", size)
+    leading = None if subject.step is None else find_leading_finding(subject.step)
     untried = [UntriedVariant(variant=each.name, reason=each.reason) for each in excluded]
     plan = _make_plan(subject, request)
     before = None if plan is None else plan(base).needed_bytes
@@ -64,13 +77,14 @@ def rank_candidates(folder: Path, request: TuneRequest, base: Techniques, base_n
             continue
         reason = _explain_exclusion(candidate, request)
         if not reason:
-            found = _estimate_candidate(candidate, subject, base, plan)
+            found = _estimate_candidate(candidate, subject, base, plan, leading)
             reason = _explain_pruning(found, request, before, None if subject.step is None else subject.step.step_s)
             if not reason:
                 ranked.append(found)
         if reason:
             untried.append(UntriedVariant(variant=candidate.name, reason=reason))
-    return Ranking(tuple(sorted(ranked, key=lambda each: _compute_order(each, request))), tuple(untried))
+    ordered = sorted(ranked, key=lambda each: _compute_order(each, request))
+    return Ranking(tuple(ordered), tuple(untried), leading)
 
 
 def _explain_exclusion(candidate: Candidate, request: TuneRequest) -> str:
@@ -111,7 +125,7 @@ def _make_plan(subject: AdviceSubject, request: TuneRequest) -> PlanOne | None:
 
 
 def _estimate_candidate(
-    candidate: Candidate, subject: AdviceSubject, base: Techniques, plan: PlanOne | None
+    candidate: Candidate, subject: AdviceSubject, base: Techniques, plan: PlanOne | None, leading: Finding | None
 ) -> RankedCandidate:
     """Simulate what is new in the recorded step; nothing is known where a parameter of `base` changes."""
     low_s = high_s = None
@@ -127,6 +141,8 @@ def _estimate_candidate(
         high_s,
         needed_bytes=None if plan is None else plan(candidate.specs).needed_bytes,
         saves_memory=bool(added) and all(each.purpose is Purpose.ACTIVATIONS for each in added),
+        is_setting=names <= {spec.name for spec in base},
+        is_led=leading is not None and bool(names & set(map(get_technique_name, leading.techniques))),
     )
 
 
@@ -146,11 +162,15 @@ def _explain_pruning(
     return f"simulated saving at most {format_percent(max(candidate.high_s / step_s, 0.0))} of the step"
 
 
-def _compute_order(candidate: RankedCandidate, request: TuneRequest) -> tuple[bool, bool, float]:
-    """Sort key, the most promising first; of unknown effects on the time, those of what saves memory last."""
+def _compute_order(candidate: RankedCandidate, request: TuneRequest) -> tuple[int, float]:
+    """Sort key, the most promising first.
+
+    Of unknown effects on the time, those come first that answer the leading finding, then other settings of what was
+    accepted; those of what saves memory come last.
+    """
     if request.objective == "memory":
         needed = candidate.needed_bytes
-        return needed is None, False, 0.0 if needed is None else needed.value
+        return needed is None, 0.0 if needed is None else needed.value
     if candidate.low_s is None or candidate.high_s is None:
-        return True, candidate.saves_memory, 0.0
-    return False, False, -(candidate.low_s + candidate.high_s)
+        return 1 if candidate.is_led else 2 if candidate.is_setting else 4 if candidate.saves_memory else 3, 0.0
+    return 0, -(candidate.low_s + candidate.high_s)

@@ -2,10 +2,9 @@
 the best proven improvement. What remains is measured again in new processes, and only that gain is reported."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -18,7 +17,6 @@ from perfkit.core.record import RunStatus, get_value
 from perfkit.core.spec import BASELINE, TechniqueSpec, format_variant_label, parse_variants
 from perfkit.core.units import format_seconds
 from perfkit.devices.machine.device_choice import find_device
-from perfkit.store.suite_reader import StoredSuite, read_suite
 from perfkit.store.summary import TUNE_FILE
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
@@ -34,19 +32,27 @@ from perfkit.tune.model.tune_result import (
     read_tune_result,
 )
 from perfkit.tune.patch.patch_workload import patch_workload
+from perfkit.tune.search.choose_candidates import (
+    choose_candidates,
+    get_added,
+    is_promising,
+    list_open_candidates,
+)
 from perfkit.tune.search.judge_trials import get_objective, judge_stage
-from perfkit.tune.search.measure_trials import TrialBench, get_step_s, map_by_label
+from perfkit.tune.search.leading_finding import describe_stage
+from perfkit.tune.search.measure_trials import MeasuredStage, TrialBench, get_step_s, map_by_label
 from perfkit.tune.search.rank_candidates import RankedCandidate, Ranking, rank_candidates
+from perfkit.tune.search.trial_cost import TrialCost
+from perfkit.workloads.user_workload import get_source_file
 
 # Of the budget, what is kept for the proofs of the variant and of the patch, and of that the variant's.
 _PROOF_SHARE, _VARIANT_SHARE = 0.3, 0.6
-# Of what is left, what the next stage may take, and of that what first runs may take: rounds take the rest.
-_STAGE_SHARE, _FIRST_SHARE = 0.5, 0.5
-# What cannot help in any combination.
-_HOPELESS = ("failed", "skipped", "losses differ", "not applied", "slower", "no gain")
-
-# A variant's first run takes about this many times as long as the baseline's: techniques are applied, some compile.
-_FIRST_RUN_FACTOR = 1.5
+# Where no file can be patched, this much is enough.
+_SOLE_PROOF_SHARE = 0.2
+# Of what is left, what the next stage may take.
+_STAGE_SHARE = 0.5
+# A stage of fewer candidates takes all that is left.
+_FEWEST = 2
 
 Report = Callable[[str], None]
 
@@ -91,7 +97,8 @@ class _Search:
         self.report, self.clock = report, clock
         self.best: Techniques = ()
         self.best_name = BASELINE
-        self.first_run_s = 0.0
+        self.cost = TrialCost(0.0, 0.0)
+        self.has_file = get_source_file(request.bench.workload.name) is not None
         self.result = _make_result(request, folder, command)
         self.begun_s = clock()
         if (folder / TUNE_FILE).is_file():
@@ -134,13 +141,13 @@ class _Search:
         (self.best,) = parse_variants(label)
         self.best_name = map_by_label(analysis)[label].name
 
-    def _learn_baseline(self, analysis: Analysis) -> None:
-        baseline = map_by_label(analysis)[BASELINE]
+    def _learn_baseline(self, measured: MeasuredStage) -> None:
+        baseline = map_by_label(measured.analysis)[BASELINE]
         if baseline.status != RunStatus.OK:
             raise UsageError(f"the baseline does not train: {baseline.reason}", id="check.side_failed")
         if not self.best:
             self.best_name = baseline.name
-        self.first_run_s = _compute_first_run_s(read_suite(self.bench.folder))
+        self.cost = measured.cost
         self.result = replace(
             self.result,
             baseline_step_s=get_step_s(baseline),
@@ -150,60 +157,47 @@ class _Search:
     def _run_stage(self) -> str:
         """Measure the most promising candidates on top of the best so far; returns why the search ends, "" if not."""
         base = format_variant_label(self.best) if self.best else ""
-        ranking = self._rank_open()
-        chosen, budget_s = self._choose_candidates(ranking)
+        ranking = rank_candidates(self.bench.folder, self.request, self.best, self.best_name)
+        candidates = list_open_candidates(ranking.candidates, self.best, self.result.trials)
+        chosen, budget_s = self._choose_candidates(candidates)
         if not chosen:
-            self._note_untried(ranking)
-            return "the budget is used up" if ranking.candidates else "no candidate is left"
+            self._note_untried(ranking, candidates)
+            return "the budget is used up" if candidates else "no candidate is left"
         stage = max((trial.stage for trial in self.result.trials), default=0) + 1
+        lead = describe_stage(stage, base, ranking.leading)
         self.report(f"stage {stage}, on top of {base or BASELINE}: {', '.join(each.name for each in chosen)}")
-        measured = [each.specs for each in chosen] + ([self.best] if self.best else [])
-        race = self.request.objective != "memory"
-        analysis = self.bench.measure_variants(measured, budget_s, race=race)
-        trials = judge_stage(stage, base, chosen, map_by_label(analysis), self.request)
+        if lead.title:
+            self.report(f"stage {stage}: the largest gain in the trace is {lead.finding}: {lead.title}")
+        variants = [each.specs for each in chosen]
+        race = _is_race(self.request, variants)
+        measured = self.bench.measure_variants(variants, self.best, budget_s, race=race)
+        trials = judge_stage(stage, base, chosen, map_by_label(measured.analysis), self.request, measured.gains)
         again = {(trial.variant, trial.base) for trial in trials}  # was undecided
         earlier = (trial for trial in self.result.trials if (trial.variant, trial.base) not in again)
-        self.result = replace(self.result, trials=(*earlier, *trials))
-        self.first_run_s = _compute_first_run_s(read_suite(self.bench.folder))
-        self._note_untried(ranking)
+        self.result = replace(self.result, trials=(*earlier, *trials), stages=(*self.result.stages, lead))
+        self.cost = measured.cost
+        self._note_untried(ranking, candidates)
         accepted = next((trial for trial in trials if trial.outcome == "accepted"), None)
         if accepted is not None:
-            self._set_best(accepted.variant, analysis)
+            self._set_best(accepted.variant, measured.analysis)
             self.report(f"stage {stage}: accepted {accepted.variant}")
         self.store("interrupted", "")
-        more = accepted is not None or any(map(_is_promising, trials)) or len(chosen) < len(ranking.candidates)
+        more = accepted is not None or any(map(is_promising, trials)) or len(chosen) < len(candidates)
         return "" if more else "no candidate is left"
 
-    def _rank_open(self) -> Ranking:
-        """The ranking on top of the best so far, without what was tried.
+    def _choose_candidates(self, candidates: Sequence[RankedCandidate]) -> tuple[tuple[RankedCandidate, ...], float]:
+        """The candidates that the stage's share of the budget is enough for, and that share in seconds."""
+        proof_share = _PROOF_SHARE if self.has_file else _SOLE_PROOF_SHARE
+        left_s = self._count_left_s() - proof_share * self.request.budget_s
+        budget_s, anchors = _STAGE_SHARE * left_s, 2 if self.best else 1
+        count = self.cost.count_trials(budget_s, anchors)
+        if count < _FEWEST:
+            budget_s = left_s
+            count = max(self.cost.count_trials(budget_s, anchors), self.cost.is_one_affordable(left_s))
+        return choose_candidates(candidates, self.best, count), budget_s
 
-        First comes what improved another variant, then what may improve this one, of which more is measured.
-        """
-        ranking = rank_candidates(self.bench.folder, self.request, self.best, self.best_name)
-        undecided = {trial.variant for trial in self.result.trials if _is_promising(trial)}
-        tried = {trial.variant for trial in self.result.trials} - undecided
-        hopeless = [_get_added(trial) for trial in self.result.trials if trial.outcome in _HOPELESS]
-        helpful = [_get_added(trial) for trial in self.result.trials if trial.outcome == "improves"]
-        own = {spec.label for spec in self.best}
-        added = {each.name: {spec.label for spec in each.specs} - own for each in ranking.candidates}
-        left = [each for each in ranking.candidates if each.name not in tried and added[each.name] not in hopeless]
-
-        def order(each: RankedCandidate) -> tuple[bool, bool]:
-            return added[each.name] not in helpful, each.name not in undecided
-
-        return Ranking(tuple(sorted(left, key=order)), ranking.untried)
-
-    def _choose_candidates(self, ranking: Ranking) -> tuple[tuple[RankedCandidate, ...], float]:
-        """The candidates whose first runs fit into the stage's share of the budget, and that share in seconds."""
-        left_s = (1 - _PROOF_SHARE) * self.request.budget_s - (self.clock() - self.begun_s)
-        budget_s, first_s = _STAGE_SHARE * left_s, _FIRST_RUN_FACTOR * self.first_run_s
-        count = int(_FIRST_SHARE * budget_s / first_s)
-        if count == 0 and left_s > 2 * first_s:  # the last: it takes all that is left
-            count, budget_s = 1, left_s
-        return ranking.candidates[:count], budget_s
-
-    def _note_untried(self, ranking: Ranking) -> None:
-        left = (UntriedVariant(variant=each.name, reason="no time was left") for each in ranking.candidates)
+    def _note_untried(self, ranking: Ranking, candidates: Sequence[RankedCandidate]) -> None:
+        left = (UntriedVariant(variant=each.name, reason="no time was left") for each in candidates)
         tried = {trial.variant for trial in self.result.trials}
         noted = {each.variant: each for each in (*self.result.untried, *ranking.untried, *left)}
         self.result = replace(self.result, untried=tuple(each for name, each in noted.items() if name not in tried))
@@ -224,7 +218,7 @@ class _Search:
         return self.request.budget_s - (self.clock() - self.begun_s)
 
     def _prove(self) -> Proof | None:
-        left_s = max(_VARIANT_SHARE * self._count_left_s(), 1.0)
+        left_s = max((_VARIANT_SHARE if self.has_file else 1.0) * self._count_left_s(), 1.0)
         best, single = format_variant_label(self.best), self.result.best_single
         self.report(f"proof of {best} in new processes, {format_seconds(left_s)}")
         alone = parse_variants(single)[0] if single else None
@@ -250,15 +244,9 @@ def _make_result(request: TuneRequest, folder: Path, command: str) -> TuneResult
     )
 
 
-def _compute_first_run_s(stored: StoredSuite) -> float:
-    """The mean time of the first runs so far, which have the instruments: of the baseline, and of variants that
-    compile."""
-    return fmean(run.run.seconds for run in stored.runs if run.spec.passes and run.run.seconds)
-
-
-def _is_promising(trial: Trial) -> bool:
-    """True if more processes may prove an improvement."""
-    return trial.outcome == "undecided" and trial.gain_ratio is not None and trial.gain_ratio < 1 - NOTABLE_SHARE
+def _is_race(request: TuneRequest, variants: Sequence[Techniques]) -> bool:
+    """True if a variant's step time alone decides on it: not where memory does, or batches are of several sizes."""
+    return request.objective != "memory" and not any(spec.name == "batch" for specs in variants for spec in specs)
 
 
 def _describe_technique(spec: TechniqueSpec) -> SwitchedTechnique:
@@ -266,15 +254,10 @@ def _describe_technique(spec: TechniqueSpec) -> SwitchedTechnique:
     return SwitchedTechnique(label=spec.label, summary=technique.summary, costs=technique.costs)
 
 
-def _get_added(trial: Trial) -> set[str]:
-    """The labels of the techniques that a trial added to its base."""
-    return set(trial.variant.split("+")) - set(trial.base.split("+"))
-
-
 def _find_best_single(trials: tuple[Trial, ...], objective: Objective) -> str:
     """The best technique alone; "" where none improved."""
     improved = [trial for trial in trials if not trial.base and trial.outcome in ("accepted", "improves")]
-    singles = [trial for trial in improved if len(_get_added(trial)) == 1]
+    singles = [trial for trial in improved if len(get_added(trial)) == 1]
     if not singles:
         return ""
     return min(singles, key=lambda trial: get_objective(trial, objective)).variant

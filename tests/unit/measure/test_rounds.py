@@ -129,13 +129,45 @@ def race(**levels):
     return lambda name, repeat: math.exp(levels.get(name, 0.0) + 0.1 * (-1) ** repeat * (name != "baseline"))
 
 
-def test_in_a_race_who_is_certainly_slower_is_measured_no_further():
-    making = FakeMaking(race(amp=-1.0, ckpt=1.0, flash=-0.3), process_s=1.0)
+def count_rounds(making, name):
+    return sum(name in names.split() for names in making.log)
+
+
+def test_in_a_race_a_variant_is_measured_until_it_is_decided_whether_it_is_faster():
+    making = FakeMaking(race(amp=-1.0, ckpt=1.0, flash=-0.15), process_s=1.0)
     measure(making, "amp,ckpt,flash", race=True, budget_s=200.0)
-    last = {name: max(n for n, names in enumerate(making.log) if name in names.split()) for name in ("amp", "ckpt")}
-    assert last["ckpt"] < last["amp"]
-    assert "flash" not in making.log[-1].split()  # faster than the baseline, slower than amp
+    # ckpt shows no gain, and flash is certainly slower than amp before it is certainly faster than the baseline.
+    assert [count_rounds(making, name) for name in ("amp", "ckpt", "flash")] == [3, 2, 3]
     assert making.suite.sampling.rounds == len(making.log)
+
+
+def test_in_a_race_variants_are_compared_with_the_one_that_they_extend():
+    levels = {"amp": -0.5, "amp+flash": -0.505, "amp+inplace": -0.4, "amp+ckpt": -0.1}
+    making = FakeMaking(noisy_levels(levels), process_s=1.0)
+    (base,) = parse_variants("amp")
+    measure(making, "amp,amp+flash,amp+inplace,amp+ckpt", race=True, race_base=base, budget_s=200.0)
+    assert count_rounds(making, "amp") == len(making.log)
+    # All are certainly faster than the baseline at once, and none but amp+flash seems faster than amp.
+    assert (count_rounds(making, "amp+inplace"), count_rounds(making, "amp+ckpt")) == (2, 2)
+    assert count_rounds(making, "amp+flash") == len(making.log) == 4  # narrow
+
+
+def test_the_variant_that_others_extend_is_in_every_group_of_a_round():
+    levels = {"amp": -0.5, "amp+flash": -0.6, "amp+inplace": -0.6}
+    making = FakeMaking(noisy_levels(levels))
+    (base,) = parse_variants("amp")
+    measure(making, "amp,amp+flash,amp+inplace", race=True, race_base=base, budget_s=45.0, available=4 * GIB)
+    assert [set(group.split()) for group in making.log[:2]] == [
+        {"baseline", "amp", "amp+flash"},
+        {"baseline", "amp", "amp+inplace"},
+    ]
+
+
+def noisy_levels(levels):
+    """Steps whose logs are at the level of a variant, and go up and down by a hundredth, a variant's own way."""
+    return lambda name, repeat: math.exp(
+        levels.get(name, 0.0) + 0.01 * math.sin(7.0 * repeat + len(name)) * (name != "baseline")
+    )
 
 
 def test_without_a_race_a_slower_variant_is_measured_until_its_interval_is_narrow():

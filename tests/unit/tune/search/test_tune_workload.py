@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,15 +13,19 @@ from perfkit.core.spec import format_variant_label, parse_variants
 from perfkit.tune.model.tune_request import Techniques, TuneRequest
 from perfkit.tune.model.tune_result import Proof, TuneResult, UntriedVariant, read_tune_result
 from perfkit.tune.search import tune_workload as module
+from perfkit.tune.search.measure_trials import MeasuredStage
 from perfkit.tune.search.rank_candidates import RankedCandidate, Ranking
+from perfkit.tune.search.trial_cost import TrialCost
 from tests.fixtures.sample_analysis import realistic
 from tests.fixtures.suites import changed
 from tests.unit.tune.search.test_judge_trials import make_request, make_variant
 
+COST = TrialCost(first_s=10.0, round_s=5.0)
+
 # Step times over the baseline's.
 RATIOS = {"amp": 0.8, "optim:use=fused": 0.7, "ckpt": 1.3, "inplace": 0.9, "optim:use=fused+amp": 0.56,
           "optim:use=fused+inplace": 0.69, "optim:use=fused+amp+inplace": 0.559,
-          "optim:use=fused+amp+ckpt": 0.8}  # fmt: skip
+          "optim:use=fused+amp+ckpt": 0.8, "amp+inplace": 0.75}  # fmt: skip
 
 
 class FakeBench:
@@ -49,19 +52,21 @@ class FakeBench:
     def analyze(self, _: Path | None = None) -> Analysis:
         return changed(realistic(), variants=tuple(self.variants.values()))
 
-    def measure_baseline(self) -> Analysis:
+    def measure_baseline(self) -> MeasuredStage:
         self.now += 10.0
-        return self.analyze()
+        return MeasuredStage(self.analyze(), {}, COST)
 
-    def measure_variants(self, variants: Sequence[Techniques], budget_s: float, *, race: bool) -> Analysis:
-        names = tuple(map(format_variant_label, variants))
+    def measure_variants(
+        self, variants: Sequence[Techniques], base: Techniques, budget_s: float, *, race: bool
+    ) -> MeasuredStage:
+        names = tuple(map(format_variant_label, (*variants, base) if base else variants))
         self.log.append(names)
         if len(self.log) == self.interrupt:
             raise KeyboardInterrupt
         self.now += 10.0 * len([name for name in names if name not in self.variants]) + 20.0
         half = self.halves.pop(0) if self.halves else 0.01
         self.variants |= {name: make_variant(name, self.ratios.get(name, 1.3), half=half) for name in names}
-        return self.analyze()
+        return MeasuredStage(self.analyze(), {}, COST)
 
     def prove_variant(self, _: Path, techniques: Techniques, single: Techniques | None, budget_s: float) -> Proof:
         ratio = self.proven * self.ratios[format_variant_label(techniques)]
@@ -87,9 +92,6 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "rank_candidates", rank)
 
     def run(bench: FakeBench, offered: str, budget_s: float = 1000.0, **fields: Any) -> TuneResult:
-        first = SimpleNamespace(run=SimpleNamespace(seconds=10.0), spec=SimpleNamespace(passes=("trace",)))
-        stored = SimpleNamespace(runs=[first])
-        monkeypatch.setattr(module, "read_suite", lambda _: stored)
         monkeypatch.setattr(module, "analyze_suite", bench.analyze)
         request = make_request(offered=tuple(parse_variants(offered)), technique=offered, budget_s=budget_s, **fields)
         return module.tune_workload(request, tmp_path, bench, command="tune", clock=lambda: bench.now)  # type: ignore[arg-type]
@@ -102,8 +104,8 @@ def test_improvements_are_joined_stage_by_stage_until_none_is_left(tmp_path: Pat
     result = search(bench, "amp,optim:use=fused,ckpt,inplace")
     assert bench.log == [
         ("amp", "optim:use=fused", "ckpt", "inplace"),
-        ("optim:use=fused+amp", "optim:use=fused+inplace", "optim:use=fused"),  # ckpt is slower with anything
-        ("optim:use=fused+amp+inplace", "optim:use=fused+amp"),
+        # What improved together, then each; ckpt is slower with anything.
+        ("optim:use=fused+amp+inplace", "optim:use=fused+amp", "optim:use=fused+inplace", "optim:use=fused"),
     ]
     assert [trial.variant for trial in result.accepted] == ["optim:use=fused", "optim:use=fused+amp"]
     assert (result.best, result.best_single, result.conclusion) == ("optim:use=fused+amp", "optim:use=fused", "proven")
@@ -129,16 +131,17 @@ def test_without_an_improvement_nothing_is_proven(tmp_path: Path, search: Any) -
 def test_a_stage_takes_as_many_candidates_as_its_share_of_the_budget_allows(tmp_path: Path, search: Any) -> None:
     bench = FakeBench(tmp_path / "trials", RATIOS)
     result = search(bench, "amp,optim:use=fused,ckpt,inplace", budget_s=190.0)
-    # 123 s are left before the proofs: half of these, half of that for first runs of 15 s each.
-    assert bench.log[0] == ("amp", "optim:use=fused")
-    assert [trial.variant for trial in result.accepted] == ["optim:use=fused", "optim:use=fused+amp"]
-    assert "optim:use=fused+amp+inplace" in {each.variant for each in result.untried}
+    # 142 s are left before the proof, 71 of them for the stage: 15 for the baseline, and 30 for each candidate, which
+    # are less than two: it takes all that is left.
+    assert bench.log[0] == ("amp", "optim:use=fused", "ckpt", "inplace")
+    assert bench.log[1] == ("optim:use=fused+amp+inplace", "optim:use=fused")
+    assert result.end_reason
 
 
 def test_of_what_may_improve_more_is_measured_before_anything_else(tmp_path: Path, search: Any) -> None:
     bench = FakeBench(tmp_path / "trials", RATIOS, halves=[0.5, 0.01])
-    result = search(bench, "amp,ckpt,inplace", budget_s=190.0)
-    assert bench.log[:2] == [("amp", "ckpt"), ("amp",)]  # ckpt is not promising
+    result = search(bench, "amp,ckpt,inplace", budget_s=220.0)
+    assert bench.log[:2] == [("amp", "ckpt"), ("amp", "inplace")]  # ckpt is not promising
     assert next((trial.variant, trial.stage) for trial in result.accepted) == ("amp", 2)
     assert [trial.variant for trial in result.trials if trial.variant == "amp"] == ["amp"]
 
@@ -152,7 +155,9 @@ def test_an_interrupted_search_continues_with_what_it_measured(tmp_path: Path, s
     again = FakeBench(tmp_path / "trials", RATIOS)
     again.variants |= first.variants
     result = search(again, "amp,optim:use=fused,inplace")
-    assert again.log[0] == ("optim:use=fused+amp", "optim:use=fused+inplace", "optim:use=fused")
+    assert again.log[0] == (
+        "optim:use=fused+amp+inplace", "optim:use=fused+amp", "optim:use=fused+inplace", "optim:use=fused",
+    )  # fmt: skip
     assert (result.conclusion, result.best) == ("proven", "optim:use=fused+amp")
     assert result.spent_s == 60.0 + again.now
 
