@@ -27,7 +27,7 @@ _API = {
 }
 
 # Packages that can be called: `perfkit.core.callable_package` says why.
-_CALLABLE = ("check", "plan")
+_CALLABLE = ("check", "plan", "tune")
 
 __all__ = ["__version__", *_API, *_CALLABLE]
 

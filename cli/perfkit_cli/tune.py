@@ -176,3 +176,4 @@ def _apply(result: "TuneResult") -> None:
     else:
         apply_patch(result.patch, result.best, result.device_type)
     click.echo(f"patched: {result.patch.path} ({', '.join(result.patch.written)})", err=True)
+    click.echo(f"undo: {result.patch.undo}", err=True)

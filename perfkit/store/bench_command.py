@@ -2,7 +2,8 @@
 
 import shlex
 
-from perfkit.core.spec import RunSpec
+from perfkit.core.spec import LaunchSpec, RunSpec
+from perfkit.store.request import BenchRequest
 
 
 def format_bench_command(spec: RunSpec, variants: str) -> str:
@@ -24,3 +25,18 @@ def format_bench_command(spec: RunSpec, variants: str) -> str:
         if value != default:
             words += [option, str(value)]
     return shlex.join(words)
+
+
+def format_request_command(request: BenchRequest, variants: str) -> str:
+    """The same for a request."""
+    launch = LaunchSpec(
+        device=request.device, world_size=request.world_size or 1, launcher=request.launcher, nodes=request.nodes
+    )
+    spec = RunSpec(
+        workload=request.workload,
+        dtype=request.dtype,
+        seed=request.seed,
+        accumulation=request.accumulation,
+        launch=launch,
+    )
+    return format_bench_command(spec, variants)

@@ -23,13 +23,18 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_no_public_name_is_hidden_by_a_submodule():
     modules = {module.name for module in pkgutil.iter_modules(perfkit.__path__)}
-    assert modules & set(perfkit.__all__) == {"check", "plan"}, "packages that can be called"
+    assert modules & set(perfkit.__all__) == {"check", "plan", "tune"}, "packages that can be called"
 
 
-@pytest.mark.parametrize(("name", "parameter"), [("plan", "technique"), ("check", "against_ref")])
+_SUBMODULES = {"plan": "target", "check": "config", "tune": "model"}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [("plan", "technique"), ("check", "against_ref"), ("tune", "objective")]
+)
 def test_a_package_can_be_called_whatever_of_it_is_imported(name: str, parameter: str) -> None:
     package = importlib.import_module(f"perfkit.{name}")
-    importlib.import_module(f"perfkit.{name}.{'target' if name == 'plan' else 'config'}")
+    importlib.import_module(f"perfkit.{name}.{_SUBMODULES[name]}")
     assert getattr(perfkit, name) is package
     assert callable(package)
     assert parameter in inspect.signature(package).parameters

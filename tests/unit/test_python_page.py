@@ -42,6 +42,17 @@ def _list_figures(lines: list[str]) -> list[str]:
 
 def test_every_function_is_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for name in ("analyze", "compare", "plan", "bench", "check", "profile", "annotate", "what_if", "read_trace"):
+    for name in (
+        "analyze",
+        "compare",
+        "plan",
+        "bench",
+        "tune",
+        "check",
+        "profile",
+        "annotate",
+        "what_if",
+        "read_trace",
+    ):
         assert name in perfkit.__all__
         assert f"`{name}(" in page

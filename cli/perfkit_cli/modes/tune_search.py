@@ -51,27 +51,14 @@ def prepare_search(ctx: "click.Context") -> PreparedSearch:
 def run_search(search: PreparedSearch, console: "Console", *, calibrate: bool) -> None:
     """Search, with progress. A KeyboardInterrupt keeps what was measured."""
     from perfkit.devices.machine.device_choice import find_device
-    from perfkit.measure.bench import open_compile_caches
-    from perfkit.tune.model.tune_result import TRIALS_FOLDER
-    from perfkit.tune.search.measure_trials import TrialBench
-    from perfkit.tune.search.tune_workload import tune_workload
-    from perfkit_cli.modes.planning import resolve_auto_params
+    from perfkit.tune.search.start_search import start_search
     from perfkit_cli.output.progress import show_progress
 
     request, command = search.request, get_command_line()
     baseline = msgspec.structs.replace(request.bench, variants=((),), calibrate=calibrate)
     ceilings = resolve_ceilings(baseline, find_device(request.bench.device).name, console=console)
-    with show_progress(console) as progress, open_compile_caches() as caches:
-        bench = TrialBench(
-            search.folder / TRIALS_FOLDER,
-            request.bench,
-            command=command,
-            ceilings=ceilings,
-            progress=progress,
-            find=resolve_auto_params,
-            compile_caches=caches,
-        )
-        tune_workload(request, search.folder, bench, command=command, report=console.out)
+    with show_progress(console) as progress:
+        start_search(request, search.folder, command=command, ceilings=ceilings, progress=progress, report=console.out)
 
 
 def _prepare_new(options: dict[str, Any]) -> PreparedSearch:

@@ -8,15 +8,24 @@ from perfkit.analysis.model.finding import FigureBasis, Finding, GainRange
 from perfkit.analysis.model.step import AT_LEAST
 
 
-def complete_findings(findings: Iterable[Finding], verify: Callable[[Finding], str]) -> tuple[Finding, ...]:
-    """The findings with the ranges of their gains; `verify` writes the command that verifies one, "" for none."""
-    return tuple(_complete(finding, verify) for finding in findings)
+def complete_findings(
+    findings: Iterable[Finding], verify: Callable[[Finding], str], undo: Callable[[Finding], str] = lambda _: ""
+) -> tuple[Finding, ...]:
+    """The findings with the ranges of their gains; `verify` and `undo` write the commands that verify one and that undo
+    what it is about, "" for none."""
+    return tuple(_complete(finding, verify, undo) for finding in findings)
 
 
-def _complete(finding: Finding, verify: Callable[[Finding], str]) -> Finding:
+def _complete(finding: Finding, verify: Callable[[Finding], str], undo: Callable[[Finding], str]) -> Finding:
     gains = finding.gains or tuple(_find_ranges(finding))
     basis: FigureBasis = gains[0].basis if gains else "measured"
-    return replace(finding, gains=gains, confidence=basis, verify=finding.verify or verify(finding))
+    return replace(
+        finding,
+        gains=gains,
+        confidence=basis,
+        verify=finding.verify or verify(finding),
+        undo=finding.undo or undo(finding),
+    )
 
 
 def _find_ranges(finding: Finding) -> Iterator[GainRange]:

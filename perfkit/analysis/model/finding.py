@@ -42,8 +42,8 @@ class Finding(Struct):
     `variant` is the subject: a variant, a trace or a device; "" for the whole. `gains` are the ranges of `gain_s` and
     `gain_bytes`. `confidence` is the basis of the gain of time, else of the gain of memory, else of the figures.
     `techniques` are perfkit's that follow the advice, the first first; of an outcome those that were on. `verify` is a
-    command that measures or simulates the fix, and `undo` one that takes back what the fix changed; "" where there is
-    none: a technique changes nothing outside of the processes that it is measured in.
+    command that measures or simulates the fix; `undo` runs the variant without those of its techniques that the
+    finding is about, "" where it is about none: the fix is not made yet.
     """
 
     id: str

@@ -73,7 +73,7 @@ class ClaimResult(Struct):
     follows the fact's colon: claims of a technique on one kind of fact share it.
     `evidence` states the expected and measured values in words. `holds_in_baseline` is set where all claims of the
     technique also hold in the baseline: it then has no effect, and the claim does not hold. A claim that holds in part
-    does not hold.
+    does not hold. `undo` is a command that runs the variant without the technique; "" for an attached loop.
     """
 
     technique: str
@@ -86,6 +86,7 @@ class ClaimResult(Struct):
     fact: str
     holds_in_baseline: bool = False
     id: str = ""
+    undo: str = ""
 
     def __post_init__(self) -> None:
         if not self.id:

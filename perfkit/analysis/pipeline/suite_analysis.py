@@ -10,7 +10,7 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.read_passes import read_passes
 from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.pipeline.untested_techniques import read_untested
-from perfkit.analysis.pipeline.verify_commands import format_variant_command
+from perfkit.analysis.pipeline.verify_commands import add_claim_commands, format_variant_command
 from perfkit.analysis.suite.conclusion import find_conclusion
 from perfkit.analysis.suite.cost import add_costs
 from perfkit.analysis.suite.facts import find_derived_names
@@ -80,7 +80,8 @@ def inspect_suite(stored: StoredSuite, *, by_step: bool = False) -> SuiteInspect
         )
         prediction = build_prediction(suite_plan, subject)
         built = build_variant(subject, verdicts, is_baseline=name in baselines, prediction=prediction)
-        variants.append(replace(built, verify=format_variant_command(built, specs.get(name))))
+        built = replace(built, verify=format_variant_command(built, specs.get(name)))
+        variants.append(add_claim_commands(built, specs.get(name)))
 
     sessions = summarize_sessions(suite, runs, sorted(baselines))
     load = combine_loads(run.run.load for variant in runs.values() for run in variant.timed)

@@ -12,7 +12,7 @@ from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.pipeline.trace_findings import collect_view_findings
-from perfkit.analysis.pipeline.verify_commands import make_suite_verifier
+from perfkit.analysis.pipeline.verify_commands import make_suite_undoer, make_suite_verifier
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.analysis.suite.findings.tables import suite_rules
 from perfkit.analysis.suite.passes import PassResults
@@ -45,7 +45,10 @@ def collect_suite_findings(
     suite = SuiteView(tuple(variants), environment, ceilings, passes or {}, sampling, sessions, scaling)
     findings = [*collect_findings(suite_rules.RULES, suite), *_collect_from_traces(suite), *_collect_from_fleets(suite)]
     findings += [(About.MEMORY, finding) for finding in _collect_from_memory(suite)]
-    return complete_findings(sort_findings(findings), make_suite_verifier(variants, specs or {}))
+    runs = specs or {}
+    return complete_findings(
+        sort_findings(findings), make_suite_verifier(variants, runs), make_suite_undoer(variants, runs)
+    )
 
 
 def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 import perfkit
 from perfkit.core.errors import UsageError
 from perfkit.core.note import Note, make_note
-from perfkit.core.spec import LaunchSpec, RunSpec, TechniqueSpec, format_variant_label
+from perfkit.core.spec import TechniqueSpec, format_variant_label
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.advise.advice import Advice, AdviceOption, Allowed, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
@@ -20,8 +20,7 @@ from perfkit.plan.advise.subject import AdviceSubject
 from perfkit.plan.variants.block_estimates import find_estimated_blocks, make_estimating_planner
 from perfkit.plan.variants.plan import PlanOne
 from perfkit.plan.variants.verdict import check_fit, format_verdict
-from perfkit.store.bench_command import format_bench_command
-from perfkit.store.request import BenchRequest
+from perfkit.store.bench_command import format_request_command
 
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
@@ -92,7 +91,7 @@ def advise(
 
     def option(variant: Candidate) -> AdviceOption:
         made = _make_option(variant, estimates.estimate_variant(variant.specs), before, step_s, limit)
-        return made if request is None else replace(made, verify=_format_verify_command(request, made.name))
+        return made if request is None else replace(made, verify=format_request_command(request, made.name))
 
     return Advice(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -192,22 +191,6 @@ def _make_judge(goal: Goal, limit: float | None, before: VariantEstimate, step_s
     of = {"memory": held, "batch": before.largest_batch or 0.0}.get(goal, step_s or 0.0)
     lacking = held if limit is None else min(held, limit)  # a step may need a hundred times what there is
     return Judge(goal, limit, Worth(_NOTABLE * lacking, _NOTABLE * of))
-
-
-def _format_verify_command(request: BenchRequest, variant: str) -> str:
-    launch = LaunchSpec(
-        device=request.device, world_size=request.world_size or 1, launcher=request.launcher, nodes=request.nodes
-    )
-    return format_bench_command(
-        RunSpec(
-            workload=request.workload,
-            dtype=request.dtype,
-            seed=request.seed,
-            accumulation=request.accumulation,
-            launch=launch,
-        ),
-        variant,
-    )
 
 
 def _make_option(

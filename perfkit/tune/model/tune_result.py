@@ -156,6 +156,7 @@ class ProgramPatch(Struct):
 
     `written` are the techniques in it, `by_hand` what is left to do. `holds` is True if the patched program was
     measured to be faster with losses within `tolerance`; `reason` says why it was not measured, or does not hold.
+    `apply` is the command that writes it, and `undo` the one that takes it back; "" unless it holds.
     """
 
     path: str
@@ -166,14 +167,22 @@ class ProgramPatch(Struct):
     reason: str = ""
     tolerance: float | None = None
     proof: PatchProof | None = None
+    apply: str = ""
+    undo: str = ""
 
 
 class SwitchedTechnique(Struct):
-    """A technique of the best variant, with its parameters: what it does, and what it costs."""
+    """A technique of the best variant, with its parameters: what it does, and what it costs.
+
+    `verify` is a command that measures the variant with it and without it, `undo` one that measures the variant without
+    it; "" for launchers of a cluster.
+    """
 
     label: str
     summary: str
     costs: str
+    verify: str = ""
+    undo: str = ""
 
 
 class TuneResult(DisplayMixin, Struct):

@@ -1,5 +1,6 @@
 """Writes the best variant into the workload's own file, and proves the patched program."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,7 +55,14 @@ def patch_workload(
     except SideFailedError as error:
         return replace(patch, reason=str(error))
     reason = explain_failure(proof, tolerance)
-    return replace(patch, holds=not reason, reason=reason, tolerance=tolerance, proof=proof)
+    patch = replace(patch, holds=not reason, reason=reason, tolerance=tolerance, proof=proof)
+    return add_patch_commands(patch, folder / PATCH_FILE) if patch.holds else patch
+
+
+def add_patch_commands(patch: ProgramPatch, file: Path) -> ProgramPatch:
+    """The patch with the commands that write it from its `file`, and that take it back."""
+    words = (str(Path(patch.path).resolve()), str(file.resolve()))
+    return replace(patch, apply=shlex.join(("patch", *words)), undo=shlex.join(("patch", "-R", *words)))
 
 
 def explain_failure(proof: PatchProof, tolerance: float | None) -> str:

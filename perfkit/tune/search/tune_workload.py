@@ -17,6 +17,8 @@ from perfkit.core.record import RunStatus, get_value
 from perfkit.core.spec import BASELINE, TechniqueSpec, format_variant_label, parse_variants
 from perfkit.core.units import format_seconds
 from perfkit.devices.machine.device_choice import find_device
+from perfkit.store.bench_command import format_request_command
+from perfkit.store.request import BenchRequest
 from perfkit.store.summary import TUNE_FILE
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
@@ -124,7 +126,7 @@ class _Search:
             conclusion=conclusion,
             end_reason=end_reason,
             best=format_variant_label(self.best) if self.best else "",
-            techniques=tuple(map(_describe_technique, self.best)),
+            techniques=tuple(_describe_technique(self.request.bench, self.best, spec) for spec in self.best),
             best_single=_find_best_single(self.result.trials, self.request.objective),
             proof=proof,
         )
@@ -249,9 +251,17 @@ def _is_race(request: TuneRequest, variants: Sequence[Techniques]) -> bool:
     return request.objective != "memory" and not any(spec.name == "batch" for specs in variants for spec in specs)
 
 
-def _describe_technique(spec: TechniqueSpec) -> SwitchedTechnique:
+def _describe_technique(request: BenchRequest, best: Techniques, spec: TechniqueSpec) -> SwitchedTechnique:
     technique = TECHNIQUES.load(spec.name)
-    return SwitchedTechnique(label=spec.label, summary=technique.summary, costs=technique.costs)
+    rest = format_variant_label(each for each in best if each != spec) or BASELINE
+    both = format_variant_label(best) if rest == BASELINE else f"{rest},{format_variant_label(best)}"
+    return SwitchedTechnique(
+        label=spec.label,
+        summary=technique.summary,
+        costs=technique.costs,
+        verify=format_request_command(request, both),
+        undo=format_request_command(request, rest),
+    )
 
 
 def _find_best_single(trials: tuple[Trial, ...], objective: Objective) -> str:

@@ -30,6 +30,7 @@ from perfkit_reports.palette import Style
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.tune import search_path
 from perfkit_reports.subjects.tune.search_path import ACCEPTED, EXCLUDED, IMPROVES, NO_BETTER, SearchPoint
+from perfkit_reports.subjects.tune.stages_table import build_stages
 from perfkit_reports.subjects.tune.tune_headline import build_headline, format_speed_interval, list_lead
 
 _STYLES: dict[TrialOutcome, Style] = {
@@ -65,6 +66,7 @@ def build_document(result: TuneResult) -> Document:
             *_build_techniques(result),
             *_build_chart(result),
             *_build_trials(result),
+            *build_stages(result),
             *_build_patch(result),
             *_build_commands(result),
         ),
@@ -201,9 +203,8 @@ def _build_commands(result: TuneResult) -> Iterator[Block]:
         workload, best = shlex.quote(result.workload), shlex.quote(result.best)
         commands.insert(0, NextCommand("Measure again", f"perfkit bench -w {workload} -t {best}"))
     if result.patch is not None and result.patch.holds:
-        commands.insert(
-            0, NextCommand("Apply the patch", f"patch {shlex.quote(result.patch.path)} {folder}/{PATCH_FILE}")
-        )
+        commands.insert(0, NextCommand("Take the patch back", result.patch.undo))
+        commands.insert(0, NextCommand("Apply the patch", result.patch.apply))
     if result.conclusion == "not proven":
         commands.insert(
             0, NextCommand("Decide", f"perfkit bench --into {folder}/{PROOF_FOLDER} -t {best} --precision 1%")
@@ -304,11 +305,13 @@ _UNTRIED_COLUMNS: tuple[Column[UntriedVariant], ...] = (
     Column("Reason", lambda row: Cell(row.reason), numeric=False, wrap=True),
 )
 _METHOD = (
-    "Each stage adds techniques to the best variant so far and measures them against the baseline in interleaved "
-    "rounds of new processes. A variant that is certainly slower than another is measured no further.",
+    "Each stage adds techniques to the best variant so far and compares them with it in interleaved rounds of new "
+    "processes, until each is certainly faster or slower. One without a gain in two rounds is measured no further.",
     "A trial counts only if each technique was active by its own checks and the losses are as allowed. The best "
     "one whose interval excludes no gain over its base is accepted.",
     "The best variant is measured again in new processes, since the best of many trials looks better than it is. The "
     "headline has that gain; the table has the trials'.",
-    "Stages end when nothing improves or the budget is used up; a fifth of it is kept for the proof.",
+    "Of a new technique, a stage tries one setting; of an accepted one, other settings follow. Improvements of one "
+    "stage are tried together in the next. The trace of the best variant is analyzed anew in each stage.",
+    "Stages end when nothing improves or the budget is used up; a part of it is kept for the proof.",
 )

@@ -8,7 +8,13 @@ from msgspec.structs import replace
 
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
-from perfkit.analysis.pipeline.verify_commands import WHAT_IFS, make_suite_verifier
+from perfkit.analysis.pipeline.verify_commands import (
+    WHAT_IFS,
+    add_claim_commands,
+    format_undo_command,
+    make_suite_undoer,
+    make_suite_verifier,
+)
 from perfkit.analysis.replay.what_if import what_if
 from perfkit.analysis.replay.what_if_syntax import parse_what_if
 from perfkit_cli.analyze import command
@@ -56,6 +62,22 @@ def test_a_suite_benches_what_answers_a_finding() -> None:
     assert verify(replace(advised, variant="amp", techniques=("amp",))) == commands["amp"]
     assert verify(replace(advised, techniques=())) == ""
     assert verify(replace(advised, variant="elsewhere")) == ""
+
+
+def test_what_is_on_is_undone_by_a_bench_without_it() -> None:
+    variants = [replace(variant, verify="perfkit bench") for variant in sample_analysis.realistic().variants]
+    specs = {variant.name: spec(variant.name) for variant in variants}
+    undo = make_suite_undoer(variants, specs)
+    finding = replace(sample_analysis.realistic().findings[0], variant="amp", techniques=("amp",))
+    assert shlex.split(undo(finding))[4:6] == ["-t", "baseline"]
+    assert undo(replace(finding, techniques=("compile",))) == undo(replace(finding, variant="baseline")) == ""
+    amp = next(variant for variant in variants if variant.name == "amp")
+    joined = replace(amp, techniques=("amp", "flash:window=64"))
+    assert shlex.split(format_undo_command(joined, specs["amp"], ("amp",)))[4:6] == ["-t", "flash:window=64"]
+    assert format_undo_command(replace(joined, verify=""), specs["amp"], ("amp",)) == ""
+    claims = add_claim_commands(joined, specs["amp"]).claims
+    assert claims
+    assert {shlex.split(claim.undo)[5] for claim in claims if claim.technique == "amp"} == {"flash:window=64"}
 
 
 @pytest.mark.parametrize("id", ["gemm.fp32", "fusion.norm", "memory.activations"])

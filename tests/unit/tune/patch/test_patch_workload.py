@@ -1,5 +1,6 @@
 """Patches of a workload's own file: measured in an overlay, applied only where they hold."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def test_a_patch_that_is_faster_with_the_same_losses_is_applied(
     assert (tmp_path / "train.py").read_text() == SOURCE
     module.apply_patch(patch, "optim:use=fused", "cpu")
     assert "fused=True" in (tmp_path / "train.py").read_text()
+    file, diff = str(tmp_path / "train.py"), str(tmp_path / "tuned/tuned.patch")
+    assert (shlex.split(patch.apply), shlex.split(patch.undo)) == (["patch", file, diff], ["patch", "-R", file, diff])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_a_patch_that_does_not_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proof: dict[str, float | None]
 ) -> None:
     patch: ProgramPatch = make_patch(tmp_path, monkeypatch, **proof)
-    assert not patch.holds
+    assert (patch.holds, patch.apply, patch.undo) == (False, "", "")
     with pytest.raises(UsageError):
         module.apply_patch(patch, "optim:use=fused", "cpu")
     assert (tmp_path / "train.py").read_text() == SOURCE

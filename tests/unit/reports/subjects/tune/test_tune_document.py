@@ -57,3 +57,14 @@ def test_the_chart_joins_the_baseline_and_what_was_accepted() -> None:
 def test_a_search_that_is_not_proven_says_how_to_decide() -> None:
     rows = find_table(build_document(sample_tune.not_proven()), "next").rows
     assert any("--precision" in row.command for row in rows)
+
+
+def test_every_stage_names_the_finding_that_led_it() -> None:
+    stages = find_table(build_document(sample_tune.proven()), "stages-table")
+    cell = next(column for column in stages.columns if column.title == "Leading finding").cell
+    assert [cell(row).id for row in stages.rows] == ["gemm.fp32", "optimizer.unfused"]
+
+
+def test_a_patch_is_written_and_taken_back_by_a_command() -> None:
+    rows = find_table(build_document(sample_tune.proven()), "next").rows
+    assert [row.command.split()[:2] for row in rows[:2]] == [["patch", "/home/me/train.py"], ["patch", "-R"]]
