@@ -21,13 +21,17 @@ Exit codes: 0 done, 2 invalid request.
 
 
 class ListedFinding(Struct):
-    """A kind of finding: when it is reported, what to do, and how its saving is computed."""
+    """A kind of finding: when it is reported, what to do, and how its saving is computed.
+
+    `techniques` follow the advice, the first first; those of findings on memory depend on the run and are in them.
+    """
 
     id: str
     severity: str
     trigger: str
     advice: str
     gain: str
+    techniques: tuple[str, ...] = ()
 
 
 class FindingList(Struct):

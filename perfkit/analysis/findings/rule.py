@@ -40,7 +40,8 @@ class FindingKind(NamedTuple):
     """A kind of finding by its stable `id`.
 
     `trigger` says when it is reported, `advice` what to do, `gain` how its saving is computed: a sentence each, in
-    `docs/findings.md`.
+    `docs/findings.md`. `techniques` are perfkit's that follow the advice, the first first; each declares the id as its
+    `advice`.
     """
 
     id: str
@@ -48,17 +49,16 @@ class FindingKind(NamedTuple):
     trigger: str
     advice: str
     gain: str = NO_GAIN
+    techniques: tuple[str, ...] = ()
 
 
 class Rule(NamedTuple):
-    """`check` reports findings of these `kinds` about a subject of type `reads`; `technique` is perfkit's that follows
-    their advice, if any."""
+    """`check` reports findings of these `kinds` about a subject of type `reads`."""
 
     check: Callable[[Any], Iterator[Finding | RuleResult]]
     reads: type
     about: About
     kinds: tuple[FindingKind, ...]
-    technique: str = ""
 
 
 class Subject(NamedTuple):
@@ -82,14 +82,15 @@ def run_rules(rules: Iterable[Rule], subject: object) -> Iterator[tuple[Rule, Ru
             for reported in rule.check(subject):
                 result = reported if isinstance(reported, RuleResult) else RuleResult(reported)
                 declared = (result.finding.id, result.finding.severity)
-                assert declared in {kind[:2] for kind in rule.kinds}, f"{rule.check.__name__} declares no {declared}"
-                yield rule, _add_technique(result, rule)
+                kind = next((kind for kind in rule.kinds if kind[:2] == declared), None)
+                assert kind is not None, f"{rule.check.__name__} declares no {declared}"
+                yield rule, _add_techniques(result, kind)
 
 
-def _add_technique(result: RuleResult, rule: Rule) -> RuleResult:
-    if not rule.technique or result.finding.techniques:
+def _add_techniques(result: RuleResult, kind: FindingKind) -> RuleResult:
+    if not kind.techniques or result.finding.techniques:
         return result
-    return result._replace(finding=replace(result.finding, techniques=(rule.technique,)))
+    return result._replace(finding=replace(result.finding, techniques=kind.techniques))
 
 
 def collect_findings(rules: Iterable[Rule], subject: object) -> Iterator[tuple[int, Finding]]:

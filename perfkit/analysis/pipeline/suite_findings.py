@@ -62,7 +62,7 @@ def _collect_from_traces(suite: SuiteView) -> Iterator[tuple[int, Finding]]:
         for trace in suite.get_traces(variant)
     ]
     for rule, finding in collect_view_findings(views, first=[variant.name for variant in suite.advised]):
-        outcome = suite.describe_outcome(rule.technique, finding.variant)
+        outcome = suite.describe_outcome(next(iter(finding.techniques), ""), finding.variant)
         yield rule.about, replace(finding, action=f"{finding.action} {outcome}") if outcome else finding
 
 

@@ -70,7 +70,7 @@ class Ckpt(Technique):
     stage: ClassVar[Stage] = Stage.CHECKPOINT
     purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
     parity_rule: ClassVar[ParityRule] = LOSSLESS
-    advice: ClassVar[tuple[str, ...]] = ("memory.activations", "memory.attention_scores")
+    advice: ClassVar[tuple[str, ...]] = ("memory.activations", "memory.attention_scores", "checkpointing.recompute")
     saves_activations: ClassVar[bool] = True
     planning: ClassVar[Planning] = Planning(
         ESTIMATED,

@@ -82,7 +82,7 @@ class Flash(Technique):
     )
     stage: ClassVar[Stage] = Stage.MODEL
     purpose: ClassVar[Purpose] = Purpose.ATTENTION
-    advice: ClassVar[tuple[str, ...]] = ("attention.unfused", "memory.attention_scores")
+    advice: ClassVar[tuple[str, ...]] = ("attention.unfused", "memory.attention_scores", "attention.low_efficiency")
     saves_activations: ClassVar[bool] = True
     planning: ClassVar[Planning] = Planning(
         ESTIMATED, Counted.ALL, (MemorySaving(MemoryPrice.NOTHING, tried=("flash",), searched=("flash",)),)

@@ -49,6 +49,7 @@ class FusedCe(Technique):
     stage: ClassVar[Stage] = Stage.MODEL
     purpose: ClassVar[Purpose] = Purpose.ACTIVATIONS
     purpose_place: ClassVar[int] = 1
+    advice: ClassVar[tuple[str, ...]] = ("memory.logits",)
     parity_rule: ClassVar[ParityRule] = LOSSLESS
     planning: ClassVar[Planning] = Planning(
         ESTIMATED, Counted.ALL, (MemorySaving(MemoryPrice.RECOMPUTATION, tried=("fused_ce",)),)

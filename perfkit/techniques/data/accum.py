@@ -34,6 +34,7 @@ class Accum(Technique):
     stage: ClassVar[Stage] = Stage.WORKLOAD  # first, since it measures the unmodified model's losses
     purpose: ClassVar[Purpose] = Purpose.BATCH
     purpose_place: ClassVar[int] = 1
+    advice: ClassVar[tuple[str, ...]] = ("comm.exposed",)
     parity_rule: ClassVar[ParityRule] = LOSSLESS
     planning: ClassVar[Planning] = Planning(
         UnknownEffect("the same work in smaller parts takes longer; no time saved"),

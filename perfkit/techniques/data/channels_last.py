@@ -35,6 +35,7 @@ class ChannelsLast(Technique):
         "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    advice: ClassVar[tuple[str, ...]] = ("convolution.transposes", "batch_norm.layout", "convolution.low_efficiency")
     purpose: ClassVar[Purpose] = Purpose.COMPILATION
     purpose_place: ClassVar[int] = 1
     planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.STATES)

@@ -37,7 +37,7 @@ class Data(Technique):
     stage: ClassVar[Stage] = Stage.WORKLOAD
     purpose: ClassVar[Purpose] = Purpose.INPUT
     parity_rule: ClassVar[ParityRule] = LOSSLESS
-    advice: ClassVar[tuple[str, ...]] = ("data.starved",)
+    advice: ClassVar[tuple[str, ...]] = ("data.starved", "sync.copy", "copy.pageable")
     planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.ALL)
     when: ClassVar[str] = "when steps wait for their data"
     costs: ClassVar[str] = "a core and a process's memory per worker; disk space for shards"

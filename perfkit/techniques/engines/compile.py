@@ -55,6 +55,13 @@ class Compile(Technique):
         "cpu.dispatch",
         "memory.logits",
         "memory.temporaries",
+        "gemm.low_efficiency",
+        "batch_norm.layout",
+        "fusion.norm",
+        "fusion.softmax",
+        "dtype.conversions",
+        "launch.short_kernels",
+        "launch.latency",
     )
     saves_activations: ClassVar[bool] = True
     planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.STATES)

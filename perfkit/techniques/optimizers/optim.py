@@ -79,6 +79,14 @@ class Optim(Technique):
         if use not in ("forloop", "adamw") and not use.startswith("torchao_")  # as workloads do; slow to start
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
+    advice: ClassVar[tuple[str, ...]] = (
+        "optimizer.unfused",
+        "cpu.dispatch",
+        "launch.short_kernels",
+        "launch.latency",
+        "memory.optimizer_state",
+        "memory.temporaries",
+    )
     purpose: ClassVar[Purpose] = Purpose.OPTIMIZERS
     planning: ClassVar[Planning] = Planning(
         ESTIMATED,

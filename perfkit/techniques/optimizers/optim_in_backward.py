@@ -35,6 +35,7 @@ class OptimInBackward(Technique):
     )
     stage: ClassVar[Stage] = Stage.OPTIMIZER
     purpose: ClassVar[Purpose] = Purpose.OPTIMIZERS
+    advice: ClassVar[tuple[str, ...]] = ("memory.gradients",)
     parity_rule: ClassVar[ParityRule] = LOSSLESS
     planning: ClassVar[Planning] = Planning(
         UnknownEffect("gain from reading gradients sooner"),

@@ -105,6 +105,7 @@ class Ddp(Technique):
         "ddp:hook=quantized",
     )
     stage: ClassVar[Stage] = Stage.SHARD
+    advice: ClassVar[tuple[str, ...]] = ("comm.exposed", "comm.small_messages", "comm.late_buckets")
     purpose: ClassVar[Purpose] = Purpose.RANKS
     planning: ClassVar[Planning] = Planning(OF_COLLECTIVES, Counted.ALL)
     conflicts: ClassVar[tuple[Conflict, ...]] = (

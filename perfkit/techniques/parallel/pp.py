@@ -88,6 +88,7 @@ class Pp(ModelParallel):
     stage: ClassVar[Stage] = Stage.PARALLEL
     purpose: ClassVar[Purpose] = Purpose.RANKS
     purpose_place: ClassVar[int] = 2
+    advice: ClassVar[tuple[str, ...]] = ("comm.bubble",)
     parity_rule: ClassVar[ParityRule] = LOSSLESS
     planning: ClassVar[Planning] = Planning(UNKNOWN_EFFECT)
     conflicts: ClassVar[tuple[Conflict, ...]] = (

@@ -45,6 +45,12 @@ class Bf16(Technique):
     )
     examples: ClassVar[tuple[str, ...]] = ("bf16", "bf16:update=nearest", "bf16:update=stochastic")
     stage: ClassVar[Stage] = Stage.MODEL
+    advice: ClassVar[tuple[str, ...]] = (
+        "gemm.fp32",
+        "dtype.conversions",
+        "memory.parameters",
+        "memory.autocast_copies",
+    )
     purpose: ClassVar[Purpose] = Purpose.PRECISION
     purpose_place: ClassVar[int] = 1
     planning: ClassVar[Planning] = Planning(

@@ -37,6 +37,7 @@ class Tf32(Technique):
         "https://images.nvidia.com/aem-dam/en-zz/Solutions/data-center/nvidia-ampere-architecture-whitepaper.pdf"
     )
     stage: ClassVar[Stage] = Stage.MODEL
+    advice: ClassVar[tuple[str, ...]] = ("gemm.fp32",)
     purpose: ClassVar[Purpose] = Purpose.PRECISION
     purpose_place: ClassVar[int] = 2
     planning: ClassVar[Planning] = Planning(ESTIMATED, Counted.ALL)

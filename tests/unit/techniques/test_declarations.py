@@ -1,11 +1,12 @@
 """Each technique declares what others know of it: a declaration that is left out or points nowhere fails here."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from perfkit.analysis.memory.findings import memory_rules
-from perfkit.analysis.memory.findings.remedies import LOGITS, REMEDIES, SCORES, Remedy
+from perfkit.analysis.memory.findings.remedies import FUSED_UPDATE, LOGITS, REMEDIES, SCORES, Remedy
 from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.core.spec import parse_variants
@@ -63,15 +64,52 @@ def test_rules_and_techniques_name_each_other() -> None:
     assert {(kind.name, finding) for kind in KINDS for finding in kind.advice} == {*_list_advised()}
 
 
+# Words of an advice for what a technique does.
+_WORDS = {
+    "amp": r"torch\.autocast`|autocast,",
+    "channels_last": r"channels[-_]last",
+    "ckpt": r"[Cc]heckpoint",
+    "compile": r"torch\.compile",
+    "data": r"num_workers|pin_memory|pinned memory",
+    "flash": r"scaled_dot_product_attention|SDPBackend",
+    "optim": r"fused=True|fused optimizer|in 8 bits",
+    "optim_in_backward": r"update in backward",
+    "pp": r"schedule with less bubble",
+    "tf32": r"TF32",
+}
+# Where the words are about something else than a technique of perfkit does.
+_NOT_MEANT = {
+    ("optimizer.unfused", "compile"),  # the optimizer's step, which `compile` leaves alone
+    ("memory.activations", "data"),
+    ("memory.recomputed_activations", "ckpt"),  # what is checkpointed is another choice of blocks
+    ("steps.outliers", "ckpt"),  # files
+}
+
+
+def test_a_gain_whose_advice_names_what_a_technique_does_names_the_technique() -> None:
+    answered = {(finding, technique) for technique, finding in _list_advised()}
+    gains = [kind for subject in SUBJECTS for kind in subject.kinds if kind.severity == "gain"]
+    named = {(kind.id, name) for kind in gains for name, words in _WORDS.items() if re.search(words, kind.advice)}
+    assert named - answered <= _NOT_MEANT
+
+
+def test_what_findings_name_is_a_variant_that_a_bench_takes() -> None:
+    for kind in (kind for subject in SUBJECTS for kind in subject.kinds):
+        for technique in kind.techniques:
+            (specs,) = parse_variants(technique)
+            compose_techniques(specs)
+
+
 def _list_advised() -> Iterator[tuple[str, str]]:
-    """Techniques with the ids of the findings whose rules or remedies name them."""
-    for rule in (rule for subject in SUBJECTS for rule in subject.rules if rule.technique):
-        yield from ((rule.technique, kind.id) for kind in rule.kinds)
+    """Techniques with the ids of the findings whose kinds or remedies name them."""
+    for kind in (kind for subject in SUBJECTS for kind in subject.kinds):
+        yield from ((technique.partition(":")[0], kind.id) for technique in kind.techniques)
     for category, remedies in REMEDIES.items():
         finding = only(collect_memory_findings(account({category: 400})))
         yield from _pair_remedies(remedies, finding.id)
     yield from _pair_remedies(SCORES, memory_rules.SCORES.id)
     yield from _pair_remedies(LOGITS, memory_rules.LOGITS.id)
+    yield from _pair_remedies((FUSED_UPDATE,), memory_rules.TEMPORARIES.id)
 
 
 def _pair_remedies(remedies: tuple[Remedy, ...], finding: str) -> Iterator[tuple[str, str]]:

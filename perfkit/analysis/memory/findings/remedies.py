@@ -45,6 +45,7 @@ LOGITS = (
     Remedy(
         "compute the loss in chunks of the vocabulary or sequence, fused with the last layer (Liger Kernel's "
         "LigerFusedLinearCrossEntropyLoss, torchtune's LinearCrossEntropyLoss, cut-cross-entropy)",
+        "fused_ce",
         trains=True,
     ),
     Remedy("fuse log-softmax and loss with torch.compile", "compile"),
@@ -53,11 +54,15 @@ LOGITS = (
     SMALLER_INPUT,
 )
 ONE_AT_A_TIME = Remedy("update one tensor at a time (foreach=False)")
-FUSED_UPDATE = Remedy("use a fused optimizer such as AdamW(fused=True), or update one tensor at a time (foreach=False)")
+FUSED_UPDATE = Remedy(
+    "use a fused optimizer such as AdamW(fused=True), or update one tensor at a time (foreach=False)", "optim:use=fused"
+)
 SHORTER_HISTORY = Remedy(
     "keep fewer directions with LBFGS(history_size=10): each holds two vectors of all parameters (default: 100)"
 )
-EIGHT_BITS = Remedy("keep it in 8 bits with torchao.optim.AdamW8bit or bitsandbytes.optim.AdamW8bit")
+EIGHT_BITS = Remedy(
+    "keep it in 8 bits with torchao.optim.AdamW8bit or bitsandbytes.optim.AdamW8bit", "optim:use=adamw8bit"
+)
 HELD_IN_FORWARD = Remedy("free gradients before forward with optimizer.zero_grad(set_to_none=True)")
 
 REMEDIES: dict[str, tuple[Remedy, ...]] = {
@@ -97,7 +102,8 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
         Remedy("shard them over ranks with FSDP2's fully_shard(reshard_after_forward=False)", "zero2", ("zero3",)),
         Remedy(
             "update each parameter in backward and free its gradient with Tensor.register_post_accumulate_grad_hook "
-            "(without accumulation or clipping by the global norm)"
+            "(without accumulation or clipping by the global norm)",
+            "optim_in_backward",
         ),
     ),
     PARAMETER: (
@@ -112,6 +118,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
         Remedy(
             "keep them in bf16 with model.to(torch.bfloat16) and an optimizer that rounds stochastically "
             "(torchao.optim's bf16_stochastic_round=True)",
+            "bf16",
             trains=True,
         ),
         Remedy(
@@ -125,7 +132,7 @@ REMEDIES: dict[str, tuple[Remedy, ...]] = {
             "autocast",
             "zero3:param_dtype=bf16",
         ),
-        Remedy("keep weights in the dtype they are used in: bf16 parameters"),
+        Remedy("keep weights in the dtype they are used in: bf16 parameters", "bf16"),
         Remedy("cast at every use with torch.autocast(cache_enabled=False), which costs time"),
     ),
     UNSHARDED_PARAMETER: (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perfkit.analysis.memory.findings.remedies import is_technique_on
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
@@ -88,4 +89,4 @@ def get_step_s(variant: Variant) -> float | None:
 
 
 def _has_technique(variant: Variant, technique: str) -> bool:
-    return any(name.partition(":")[0] == technique for name in variant.techniques)
+    return is_technique_on(technique, variant.techniques)

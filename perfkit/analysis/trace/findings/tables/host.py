@@ -15,6 +15,7 @@ CPU_BOUND = FindingKind(
     f"The device is idle with nothing queued for {_COMMON} of the step, in gaps below 1 ms without another cause.",
     'Do more per launch: `torch.compile(mode="reduce-overhead")`, CUDA graphs or a larger batch.',
     "This idle time.",
+    techniques=("compile",),
 )
 DISPATCH = FindingKind(
     "cpu.dispatch",
@@ -22,6 +23,7 @@ DISPATCH = FindingKind(
     f"On a CPU, no op runs, or only tiny ones, for {_COMMON} of the step.",
     "Run fewer, larger ops: `torch.compile`, fused or foreach optimizers, or a larger batch.",
     "This time.",
+    techniques=("compile", "optim:use=fused"),
 )
 LONG_GAPS = FindingKind(
     "idle.long_gaps",
@@ -37,20 +39,28 @@ SYNCHRONIZATIONS = tuple(
         f"The device is idle for {_LEAST} of the step in synchronizing calls, mostly {calls}.",
         advice,
         _IDLE,
+        techniques=techniques,
     )
-    for cause, calls, advice in (
+    for cause, calls, advice, techniques in (
         (
             "item",
             "reads of a value (`.item()`, `bool(tensor)`)",
             "Keep the value on the device and read it every N steps.",
+            (),
         ),
         (
             "data_dependent_shape",
             "ops with data-dependent output shapes (`nonzero`, boolean masks, `unique`)",
             "Keep shapes fixed, for example with three-argument `torch.where`.",
+            (),
         ),
-        ("copy", "copies", "Copy with `non_blocking=True` from pinned memory."),
-        ("other", "other calls (`synchronize`)", "Remove the call from the step."),
+        (
+            "copy",
+            "copies",
+            "Copy with `non_blocking=True` from pinned memory.",
+            ("data:pin=true:non_blocking=true",),
+        ),
+        ("other", "other calls (`synchronize`)", "Remove the call from the step.", ()),
     )
 )
 ALLOCATION = FindingKind(
@@ -68,6 +78,7 @@ STARVED = FindingKind(
     "Raise `num_workers` and `prefetch_factor` of the DataLoader, with `persistent_workers=True` and "
     "`pin_memory=True`.",
     "The mean wait, limited to the device's idle time meanwhile.",
+    techniques=("data",),
 )
 SHORT_KERNELS = FindingKind(
     "launch.short_kernels",
@@ -75,6 +86,7 @@ SHORT_KERNELS = FindingKind(
     f"Kernels shorter than 5 us and their launches take {_COMMON} of the step.",
     "Fuse them with `torch.compile`, launch them in CUDA graphs, or use foreach or fused optimizers.",
     "The idle time before these kernels, at most 5 us each.",
+    techniques=("compile", "optim:use=fused"),
 )
 LATENCY = FindingKind(
     "launch.latency",
@@ -83,6 +95,7 @@ LATENCY = FindingKind(
     "10 us from one kernel to the next.",
     "Run fewer, longer kernels: `torch.compile`, CUDA graphs, fused ops or a larger batch.",
     "This idle time.",
+    techniques=("compile", "optim:use=fused"),
 )
 RECORDS_GRAPH = FindingKind(
     "inference.records_graph",
@@ -98,11 +111,11 @@ BLOCKED = FindingKind(
 )
 
 RULES = (
-    Rule(host.find_host_bound, TraceView, About.STEP, (CPU_BOUND, DISPATCH), "compile"),
+    Rule(host.find_host_bound, TraceView, About.STEP, (CPU_BOUND, DISPATCH)),
     Rule(host.find_long_gaps, TraceView, About.STEP, (LONG_GAPS,)),
     Rule(host.find_synchronization, TraceView, About.STEP, SYNCHRONIZATIONS),
     Rule(host.find_device_allocation, TraceView, About.STEP, (ALLOCATION,)),
-    Rule(data_wait.find_data_wait, TraceView, About.STEP, (STARVED,), "data"),
+    Rule(data_wait.find_data_wait, TraceView, About.STEP, (STARVED,)),
     Rule(host.find_short_kernels, TraceView, About.STEP, (SHORT_KERNELS,)),
     Rule(host.find_graph_without_backward, TraceView, About.STEP, (RECORDS_GRAPH,)),
     Rule(launch_latency.find_launch_latency, TraceView, About.STEP, (LATENCY,)),

@@ -25,6 +25,7 @@ FP32 = FindingKind(
     "`torch.backends.cudnn.allow_tf32 = True`).",
     "The time saved at the same share of the higher peak, limited by memory bandwidth; unknown where peaks are "
     "unknown.",
+    techniques=("amp", "bf16", "tf32"),
 )
 UNALIGNED = FindingKind(
     "gemm.unaligned",
@@ -44,6 +45,7 @@ LOW_EFFICIENCY = FindingKind(
     'and tiles, check the clock, and try other kernels with `torch.compile(mode="max-autotune")` or, on AMD, '
     "`PYTORCH_TUNABLEOP_ENABLED=1`.",
     _ABOVE_ROOF,
+    techniques=("compile:mode=max-autotune",),
 )
 UNFUSED_ATTENTION = FindingKind(
     "attention.unfused",
@@ -51,6 +53,7 @@ UNFUSED_ATTENTION = FindingKind(
     f"A softmax takes the size of a batched GEMM's result, and ops on such tensors take {_LEAST} of the step.",
     "Call `F.scaled_dot_product_attention`.",
     "The time of all ops on score matrices except the GEMMs.",
+    techniques=("flash",),
 )
 SLOW_ATTENTION = FindingKind(
     "attention.low_efficiency",
@@ -60,6 +63,7 @@ SLOW_ATTENTION = FindingKind(
     "Choose a better backend: `SDPBackend.FLASH_ATTENTION` without a mask tensor, cuDNN or a newer FlashAttention from "
     "Hopper on, Composable Kernel on AMD, and more blocks than SMs.",
     _ABOVE_ROOF,
+    techniques=("flash",),
 )
 TRANSPOSES = FindingKind(
     "convolution.transposes",
@@ -68,6 +72,7 @@ TRANSPOSES = FindingKind(
     f"{_LEAST} of the step.",
     "Keep the model and its input in channels-last with `.to(memory_format=torch.channels_last)`.",
     "The time of these kernels.",
+    techniques=("channels_last",),
 )
 BATCH_NORM = FindingKind(
     "batch_norm.layout",
@@ -76,6 +81,7 @@ BATCH_NORM = FindingKind(
     f"{_LEAST} of the step above their roofs.",
     "Keep the model and its input in channels-last, or fuse the normalization with `torch.compile`.",
     _ABOVE_ROOF,
+    techniques=("channels_last", "compile"),
 )
 SLOW_CONVOLUTIONS = FindingKind(
     "convolution.low_efficiency",
@@ -83,13 +89,14 @@ SLOW_CONVOLUTIONS = FindingKind(
     f"On a GPU, convolutions take {_COMMON} of the step and reach less than {_ROOF} of their roof.",
     "Set `torch.backends.cudnn.benchmark = True` where input sizes stay the same, and train in channels-last.",
     _ABOVE_ROOF,
+    techniques=("channels_last",),
 )
 
 RULES = (
-    Rule(matmuls.find_fp32_products, TraceView, About.STEP, (FP32,), "amp"),
+    Rule(matmuls.find_fp32_products, TraceView, About.STEP, (FP32,)),
     Rule(matmuls.find_unaligned_dims, TraceView, About.STEP, (UNALIGNED,)),
     Rule(efficiency.find_slow_gemms, TraceView, About.STEP, (LOW_EFFICIENCY,)),
-    Rule(matmuls.find_unfused_attention, TraceView, About.STEP, (UNFUSED_ATTENTION,), "flash"),
+    Rule(matmuls.find_unfused_attention, TraceView, About.STEP, (UNFUSED_ATTENTION,)),
     Rule(efficiency.find_slow_attention, TraceView, About.STEP, (SLOW_ATTENTION,)),
     Rule(matmuls.find_convolution_transposes, TraceView, About.STEP, (TRANSPOSES,)),
     Rule(matmuls.find_batch_norm_layout, TraceView, About.STEP, (BATCH_NORM,)),

@@ -16,6 +16,7 @@ OPTIMIZER = FindingKind(
     "Build Adam, AdamW, SGD or Adagrad with `fused=True`, and compile the step of others with `torch.compile`.",
     "The update's time minus the time to move the 28 bytes per parameter of one fp32 Adam update; for other "
     "optimizers, the time above the roofs.",
+    techniques=("optim:use=fused",),
 )
 ELEMENTWISE = FindingKind(
     "fusion.elementwise",
@@ -24,6 +25,7 @@ ELEMENTWISE = FindingKind(
     f"and module, take {_COMMON} of the step.",
     "Compile the model or its blocks with `torch.compile`.",
     "The time of each group minus one pass over the data of its largest op.",
+    techniques=("compile",),
 )
 NORM = FindingKind(
     "fusion.norm",
@@ -31,6 +33,7 @@ NORM = FindingKind(
     f"A normalization is written as `rsqrt` with `pow`, `mean` or `var`, and takes {_LEAST} of the step.",
     "Use `F.rms_norm`, `F.layer_norm` or `torch.compile`.",
     "The time of these ops.",
+    techniques=("compile",),
 )
 SOFTMAX = FindingKind(
     "fusion.softmax",
@@ -38,6 +41,7 @@ SOFTMAX = FindingKind(
     f"A softmax is written as `exp` and `sum` of one size with `div`, `sub` or `amax`, and takes {_LEAST} of the step.",
     "Use `F.softmax`, `F.log_softmax`, `F.cross_entropy` or `torch.compile`.",
     "The time of these ops except the longest.",
+    techniques=("compile",),
 )
 CONVERSIONS = FindingKind(
     "dtype.conversions",
@@ -45,6 +49,7 @@ CONVERSIONS = FindingKind(
     f"Copies that change the dtype take {_LEAST} of the step.",
     "Keep weights in the dtype they are used in, leave autocast's cache on, or fuse the casts with `torch.compile`.",
     "The time of these copies.",
+    techniques=("bf16", "compile"),
 )
 INDEXED = FindingKind(
     "indexing.slow_updates",
@@ -67,11 +72,12 @@ RECOMPUTE = FindingKind(
     f"Forward ops recomputed in backward take {_LEAST} of the step.",
     "Checkpoint fewer blocks where memory allows, or only cheap ops.",
     "The time of the recomputed ops; costs the memory that checkpointing saves.",
+    techniques=("ckpt:mode=selective", "ckpt:skip=1"),
 )
 
 RULES = (
     Rule(memory_bound.find_unfused_optimizer, TraceView, About.STEP, (OPTIMIZER,)),
-    Rule(memory_bound.find_unfused_elementwise, TraceView, About.STEP, (ELEMENTWISE,), "compile"),
+    Rule(memory_bound.find_unfused_elementwise, TraceView, About.STEP, (ELEMENTWISE,)),
     Rule(memory_bound.find_norm_in_parts, TraceView, About.STEP, (NORM,)),
     Rule(memory_bound.find_softmax_in_parts, TraceView, About.STEP, (SOFTMAX,)),
     Rule(memory_bound.find_dtype_conversions, TraceView, About.STEP, (CONVERSIONS,)),

@@ -23,6 +23,7 @@ EXPOSED = FindingKind(
     "Overlap it with `bucket_cap_mb` and `gradient_as_bucket_view` of DDP, prefetching of FSDP or `async_op=True`, or "
     "reduce gradients once for several microbatches.",
     "The exposed time, without what is known to be waiting for other ranks.",
+    techniques=("ddp", "accum"),
 )
 BUBBLE = FindingKind(
     "comm.bubble",
@@ -30,6 +31,7 @@ BUBBLE = FindingKind(
     f"Messages of pipeline stages wait for another stage for {_LEAST} of the step.",
     "Use more microbatches, a schedule with less bubble, and stages of equal time.",
     "The exposed time beyond the shortest of equal messages.",
+    techniques=("pp:schedule=interleaved", "pp:schedule=zb"),
 )
 WAITING = FindingKind(
     "comm.waiting",
@@ -53,6 +55,7 @@ SMALL_MESSAGES = FindingKind(
     "step. Sends, receives and barriers do not count.",
     "Combine them: larger buckets, or one `all_reduce` of stacked tensors.",
     "Their exposed transfers, without waiting.",
+    techniques=("ddp",),
 )
 ACCUMULATION = FindingKind(
     "comm.accumulation",
@@ -70,6 +73,7 @@ BUCKETS_AT_END = FindingKind(
     "Register modules in the order of use, or let DDP rebuild its buckets: `static_graph=True`, or no "
     "`find_unused_parameters=True`.",
     "The exposed transfers of all buckets but the last.",
+    techniques=("ddp:static_graph=true",),
 )
 ROOT_ONLY = FindingKind(
     "shard.whole_gather",
@@ -83,6 +87,7 @@ PAGEABLE = FindingKind(
     f"Copies from or to pageable host memory are exposed for {_LEAST} of the step.",
     "Use `DataLoader(pin_memory=True)` and `.to(device, non_blocking=True)`.",
     "Their exposed time.",
+    techniques=("data:pin=true:non_blocking=true",),
 )
 COPIES = FindingKind(
     "copy.exposed",
