@@ -30,6 +30,7 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
                     variant=variant.name,
                     evidence=f"already true in the baseline: {_format_claims(failed)}",
                     action="Remove it: the workload already does this, or it does not apply.",
+                    techniques=_list_labels(variant, technique),
                 )
             elif outcomes == {IN_PART}:
                 action = "Do not credit these figures to the technique, and find what it left unchanged."
@@ -94,7 +95,13 @@ def _report_claims(
         evidence=_format_claims(results),
         action=action,
         figures={"claims": float(len(results))},
+        techniques=_list_labels(variant, results[0].technique),
     )
+
+
+def _list_labels(variant: Variant, technique: str) -> tuple[str, ...]:
+    """A technique of a variant, with its parameters."""
+    return tuple(label for label in variant.techniques if label.partition(":")[0] == technique)
 
 
 def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
@@ -118,6 +125,7 @@ def find_parity_break(suite: SuiteView) -> Iterator[Finding]:
                 else f"losses of {variant.parity.steps} steps differ {amount}{allowed} ({variant.parity.basis})",
                 action="Find the cause before using it: the speed-up is not valid while the results differ.",
                 figures={"relative": furthest, "steps": variant.parity.steps, **ratios},
+                techniques=variant.techniques,
             )
 
 
