@@ -10,6 +10,7 @@ from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 
 # Removable parts, in addition to the named parts of the step (`trace_view`).
 RECOMPUTED = "recomputed ops"
+UNUSED = "ops of an unused graph"
 SHORT = "launches of short kernels"
 
 Row = OpRow | ProductRow | CollectiveRow | CopyRow

@@ -59,9 +59,22 @@ class ThreadStacks(Struct):
     data_lines: tuple[HotPlace, ...]
 
 
+class LoopActivity(Struct):
+    """What the training thread did besides training: the `share` of its samples, and the `place` of most of them.
+
+    `name` is of a pattern (`perfkit.analysis.stacks.activities`).
+    """
+
+    name: str
+    samples: int
+    share: float
+    place: str
+
+
 class LoopStacks(Struct):
     """The training thread, merged over ranks, and the workers of its loaders; None where none was sampled.
 
+    `activities` are those of the training thread that do not train, the longest first.
     `sampling_cost` is the CPU time of sampling as a share of one core, per rank. `failed_share` is the share of failed
     samples. `other_steps_share` is the largest share of a rank's time in steps unlike the timed ones. `reason` says why
     a rank was not sampled, "" where all were.
@@ -73,6 +86,7 @@ class LoopStacks(Struct):
     failed_share: float = 0.0
     other_steps_share: float = 0.0
     reason: str = ""
+    activities: tuple[LoopActivity, ...] = ()
 
 
 PROCESS_VERSION = 7

@@ -173,6 +173,13 @@ class CopyRow(Struct):
     efficiency_reason: str = ""
 
 
+class UnusedGraph(Struct):
+    """Forward ops that record nodes of autograd's graph that no backward pass runs, per step."""
+
+    ops: float
+    seconds: float
+
+
 class Recompute(Struct):
     """Forward ops that work on data, run again within backward (activation checkpointing), per step."""
 
@@ -278,6 +285,7 @@ class RankTrace(Struct):
     collectives: tuple[CollectiveRow, ...] = ()
     copies: tuple[CopyRow, ...] = ()
     recompute: Recompute | None = None
+    unused_graph: UnusedGraph | None = None
     mfu: Quantity
     hfu: Quantity
     memory: MemoryAccount | None = None

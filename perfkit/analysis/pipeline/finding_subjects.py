@@ -3,13 +3,22 @@
 from perfkit.analysis.findings import processes
 from perfkit.analysis.findings.rule import Subject
 from perfkit.analysis.memory.findings import memory_rules
-from perfkit.analysis.suite.findings.tables import loops, measurement, outcomes
-from perfkit.analysis.trace.findings.tables import host, limits, matmuls, memory_bound, multi_trace, transfer
+from perfkit.analysis.suite.findings.tables import loop_activities, loops, measurement, outcomes
+from perfkit.analysis.trace.findings.tables import (
+    host,
+    limits,
+    matmuls,
+    memory_bound,
+    multi_trace,
+    needless_work,
+    transfer,
+)
 
 SUBJECTS = (
     Subject("Variants", "Of a suite: the outcome of its variants.", outcomes.RULES),
     Subject("GEMMs, attention, convolutions", "Of a trace.", matmuls.RULES),
     Subject("Memory-bound work", "Of a trace.", memory_bound.RULES),
+    Subject("Needless work", "Of a trace.", needless_work.RULES),
     Subject(
         "CPU and launches",
         "Of a trace, and of a loop or a bench with a DataLoader. Each moment of idle time has [one "
@@ -21,7 +30,7 @@ SUBJECTS = (
     ),
     Subject("Communication and copies", "Of a trace.", transfer.RULES),
     Subject("Several traces", "Of the ranks of a job, or of a trace before and after a change.", multi_trace.RULES),
-    Subject("Attached loops", "In addition to the rules on their traces.", loops.RULES),
+    Subject("Attached loops", "In addition to the rules on their traces.", (*loops.RULES, *loop_activities.RULES)),
     Subject(
         "Limits of the figures", "Of a trace, or of the measurement of a suite.", (*limits.RULES, *measurement.RULES)
     ),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from perfkit.analysis.model.stacks import HotLine, HotPlace, LoopStacks, ThreadStacks
+from perfkit.analysis.stacks.activities import measure_activities
 from perfkit.store.stacks import (
     DATA,
     LIBRARY,
@@ -45,6 +46,7 @@ def summarize_loop_stacks(ranks: Iterable[SampledStacks]) -> LoopStacks | None:
         failed_share=failed / (count + failed) if failed else 0.0,
         other_steps_share=max(rank.other_steps_share for rank in sampled),
         reason=next((rank.reason for rank in sampled if rank.reason), ""),
+        activities=measure_activities(thread for thread in every if thread.thread == LOOP),
     )
 
 

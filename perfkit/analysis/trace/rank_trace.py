@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.launches import DeviceLoad
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
-from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo
+from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo, UnusedGraph
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.device_rows import build_device_rows
@@ -73,6 +73,7 @@ from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.model import NONE, Category, Trace
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.ops.training import find_training, has_recorded_graph
+from perfkit.trace.ops.unused_graph import find_unused_graph
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit.trace.steps.optimizer_spans import find_optimizers
 
@@ -228,6 +229,7 @@ def analyze_with_details(
         gathers=measure_parameter_gathers(work, engine.exchanged, asked),
         copies=build_copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_measure_recompute(work, engine.costs),
+        unused_graph=_measure_unused_graph(work),
         mfu=multiplied.mfu,
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,
@@ -361,4 +363,15 @@ def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | Non
         ops=len(np.unique(work.owner[again])) / parts,
         seconds=int(work.busy_ns[again].sum()) / 1e9 / parts,
         flops=float(np.nansum(costs.flops[again])) / parts,
+    )
+
+
+def _measure_unused_graph(work: WorkItems) -> UnusedGraph | None:
+    """Measure forward ops of nodes that no backward pass runs; None without any."""
+    unused = np.append(find_unused_graph(work.ops), False)[work.owner] & (work.step != NONE)
+    if not unused.any():
+        return None
+    parts = count_parts(work)
+    return UnusedGraph(
+        ops=len(np.unique(work.owner[unused])) / parts, seconds=int(work.busy_ns[unused].sum()) / 1e9 / parts
     )

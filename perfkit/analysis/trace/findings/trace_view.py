@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.findings.change import NOTHING, Change
 from perfkit.analysis.findings.rule import RuleResult
-from perfkit.analysis.model.finding import NO_FIGURES, Finding
+from perfkit.analysis.model.finding import NO_FIGURES, Finding, GainRange
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.matmul_rows import ProductRow
@@ -177,11 +177,13 @@ class TraceView:
         idle: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
         most_s: float = inf,
+        is_removable: bool = False,
     ) -> RuleResult:
         """A finding with a gain, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
         about the ops of the rows and of the `calls`, and about the device's `idle` time of those causes that occur.
+        `is_removable`: the fix may remove more than the change that is simulated, at most all of `gain_s`.
         """
         work = tuple(rows)
         occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
@@ -198,8 +200,14 @@ class TraceView:
             ops=(*_list_ops(work), *list_callers(calls)),
             idle_causes=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
             figures=dict(figures),
+            gains=() if gain_s is None or not is_removable else (self._bound_range(gain_s),),
         )
         return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change, most_s)
+
+    def _bound_range(self, gain_s: float) -> GainRange:
+        """From nothing to a gain that no step exceeds."""
+        step_s = self.trace.step_s
+        return GainRange(unit="s", low=0.0, high=min(gain_s, step_s) if step_s > 0 else gain_s, basis="bound")
 
     def build_remark(
         self,

@@ -1,0 +1,30 @@
+"""The results of the benchmark, kept after each script."""
+
+from pathlib import Path
+
+from benchmarks.tune.lockstep import TrueGain
+from benchmarks.tune.recorded_findings import FindingsOfRun
+from perfkit.core.files import read_json, write_json
+from perfkit.core.spec import Struct
+
+RESULTS = "tune_faults.json"
+
+
+class Results(Struct, frozen=False):
+    """By fault: its gain and its findings; by twin: the findings of the clean program."""
+
+    machine: dict[str, str] = {}
+    gains: dict[str, TrueGain] = {}
+    faulty: dict[str, FindingsOfRun] = {}
+    clean: dict[str, FindingsOfRun] = {}
+
+
+def read_results(path: Path) -> Results:
+    """Read what was measured so far."""
+    return read_json(path, Results, remedy="delete it") if path.exists() else Results()
+
+
+def write_results(path: Path, results: Results) -> None:
+    """Write what was measured so far."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, results)

@@ -1,0 +1,26 @@
+"""The rule about what a loop's thread does besides training."""
+
+from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
+from perfkit.analysis.suite.findings import loop_activities
+from perfkit.analysis.suite.findings.suite_view import SuiteView
+from perfkit.analysis.trace.findings.trace_thresholds import COMMON
+from perfkit.core.units import format_percent
+
+_SAMPLES = f"in at least {format_percent(COMMON, 0)} of the training thread's samples"
+_GAIN = "The share of these samples of a step, up to the upper end of its 95 % interval."
+
+ACTIVITIES = tuple(
+    FindingKind(f"loop.{name}", GAIN, f"{trigger} {_SAMPLES}.", loop_activities.TEXTS[name][1], _GAIN)
+    for name, trigger in (
+        ("deep_copies", "`copy.deepcopy` runs"),
+        ("checkpoints", "A checkpoint is saved"),
+        ("worker_starts", "A DataLoader starts or stops its workers"),
+        ("file_reads", "The program reads a file outside of a DataLoader"),
+        ("printing", "The program prints, logs or formats tensors"),
+        ("garbage_collection", "`gc.collect()` runs"),
+        ("tensor_reads", "The program reads values of tensors (`.item()`, `.tolist()`, `.cpu()`, `.numpy()`)"),
+        ("python", "Python code outside of torch and of data loading holds the GIL"),
+    )
+)
+
+RULES = (Rule(loop_activities.find_loop_activities, SuiteView, About.STEP, ACTIVITIES),)

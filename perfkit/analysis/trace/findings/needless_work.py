@@ -1,0 +1,209 @@
+"""Rules about work that another op does for less, or that need not be done in each step."""
+
+from collections.abc import Iterator
+from math import prod
+
+from perfkit.analysis.findings.change import UNUSED, leave_out, remove_rows
+from perfkit.analysis.findings.rule import RuleResult
+from perfkit.analysis.model.step import OpRow
+from perfkit.analysis.model.time_split import PYTHON
+from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
+from perfkit.analysis.trace.findings.trace_view import (
+    LATE,
+    TraceView,
+    format_call_count,
+    list_kernels,
+    parse_shapes,
+    sum_seconds,
+)
+from perfkit.cost.calls.op_call import OpClass
+from perfkit.cost.op_class import classify_op
+
+_ONE_HOT = ("aten::one_hot", "aten::scatter_", "aten::scatter")
+_RANDOM = ("normal_", "uniform_", "random_", "randn", "rand", "randint", "bernoulli_", "exponential_", "randperm")
+# Ops whose results people read: metrics, logs. Reductions are named by their class.
+_READ = ("sort", "argsort", "topk", "histc", "histogram", "bincount", "kthvalue", "median", "_local_scalar_dense")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "logical_and")
+_NAN_CHECKS = ("aten::ne", "aten::isnan", "aten::any", "aten::is_nonzero", "aten::all")
+_LEAST_CHECKS = 8
+
+
+def find_one_hot_products(view: TraceView) -> Iterator[RuleResult]:
+    """A matrix product with one-hot rows, which an embedding reads from the other matrix."""
+    made = {
+        shapes[0].dims
+        for row in view.select_ops()
+        if row.name in _ONE_HOT and (shapes := parse_shapes(row)) and shapes[0].dtype == "int64" and shapes[0].dims
+    }
+    sizes = {(dims[-1], prod(dims)) for dims in made}
+    rows = [
+        row
+        for row in view.select_ops(OpClass.MATMUL)
+        if any(len(shape.dims) > 1 and _is_sized(shape.dims, sizes) for shape in parse_shapes(row))
+    ]
+    took = sum_seconds(rows)
+    if view.get_share(took) < NOTABLE:
+        return
+    large = [row for row in view.select_ops() if row not in rows and _has_size(row, {size for _, size in sizes})]
+    yield view.build_gain(
+        "gemm.one_hot",
+        "Matrix product with one-hot rows",
+        f"products take {view.show_work_time(took)}, making and converting the rows "
+        f"{view.show_work_time(sum_seconds(large))}",
+        "Index the matrix instead: F.embedding(indices, weight), or weight[indices].",
+        took + sum_seconds(large),
+        basis="assumes that reading the rows takes no time",
+        rows=(*rows, *large),
+        change=remove_rows((*rows, *large), joins=True),
+        figures={"time_s": took, "rows_s": sum_seconds(large)},
+    )
+
+
+def _is_sized(dims: tuple[int, ...], sizes: set[tuple[int, int]]) -> bool:
+    """True for a matrix of such a width and size, or its transpose."""
+    return any((width, prod(dims)) in sizes for width in (dims[-1], dims[-2]))
+
+
+def _has_size(row: OpRow, sizes: set[int]) -> bool:
+    copies = classify_op(row.name) in (OpClass.COPY, OpClass.POINTWISE, OpClass.INDEX) or row.name in _ONE_HOT
+    return copies and any(shape.numel in sizes for shape in parse_shapes(row))
+
+
+def find_inverses(view: TraceView) -> Iterator[RuleResult]:
+    """A matrix that is inverted."""
+    rows = [row for row in view.select_ops() if "linalg_inv" in row.name or row.name == "aten::inverse"]
+    took = sum_seconds(rows)
+    if view.get_share(took) < NOTABLE:
+        return
+    others = [row for row in view.select_ops() if "aten::linalg_" in row.name and row not in rows]
+    sizes = {dims for row in rows for shape in parse_shapes(row) if len(dims := shape.dims) > 1}
+    others += [
+        row
+        for row in view.select_ops(OpClass.MATMUL)
+        if row.phase == "backward" and all(shape.dims in sizes for shape in parse_shapes(row))
+    ]
+    yield view.build_gain(
+        "linalg.inverse",
+        "A matrix is inverted",
+        f"inverses take {view.show_work_time(took)}, what belongs to them {view.show_work_time(sum_seconds(others))}",
+        "Solve instead: torch.linalg.solve(A, b), or cholesky and cholesky_solve if A is positive definite; the "
+        "determinant comes from the same factor.",
+        took + sum_seconds(others),
+        basis="at most all that is computed for it",
+        rows=(*rows, *others),
+        change=remove_rows(rows, joins=True),
+        is_removable=True,
+        figures={"time_s": took},
+    )
+
+
+def find_random_generation(view: TraceView) -> Iterator[RuleResult]:
+    """Random numbers that take a part of the step; dropout's have ops of their own."""
+    rows = [row for row in view.select_ops() if row.name.removeprefix("aten::") in _RANDOM]
+    took = sum_seconds(rows)
+    if view.get_share(took) >= COMMON:
+        yield view.build_gain(
+            "random.generation",
+            "Random numbers take a part of the step",
+            f"they take {view.show_work_time(took)} in {format_call_count(rows)}: {list_kernels(rows)}",
+            "Draw only what is used, on the device that uses it, and in the dtype that is used.",
+            took,
+            basis="assumes that none are drawn",
+            rows=rows,
+            change=remove_rows(rows, joins=True),
+            figures={"time_s": took, "calls": sum(row.calls for row in rows)},
+        )
+
+
+def find_extra_work(view: TraceView) -> Iterator[RuleResult]:
+    """Metrics and logs: reductions, sorts and reads outside of forward, backward, update and loading."""
+    if view.trains is not True or not any(row.phase == "forward" for row in view.trace.ops):
+        return
+    outside = [row for row in view.select_ops() if not row.phase]
+    rows = [
+        row
+        for row in outside
+        if classify_op(row.name) == OpClass.REDUCTION or row.name.removeprefix("aten::") in (*_READ, *_COMPARISONS)
+    ]
+    took = sum_seconds(rows)
+    calls, every = sum(row.calls for row in rows), sum(row.calls for row in view.select_ops())
+    around_s = _sum_python_s(view) * calls / every if every else 0.0
+    if view.get_share(took + around_s) < COMMON:
+        return
+    yield view.build_gain(
+        "step.metrics",
+        "Metrics or logs in each step",
+        f"reductions, sorts and reads outside of forward, backward and update take {view.show_work_time(took)} in "
+        f"{format_call_count(rows)}: {list_kernels(rows)}",
+        "Compute metrics every N steps, in few ops, and read them together.",
+        took + around_s,
+        basis="with their part of Python and dispatch, by calls",
+        rows=rows,
+        figures={"time_s": took, "python_s": around_s, "calls": calls},
+    )
+
+
+def find_anomaly_checks(view: TraceView) -> Iterator[RuleResult]:
+    """Backward checks each gradient for NaN, as anomaly detection does."""
+    rows = [row for row in view.select_ops() if row.phase == "backward" and row.name in _NAN_CHECKS]
+    compared = [row for row in rows if row.name in ("aten::ne", "aten::isnan")]
+    if sum(row.calls for row in compared) < _LEAST_CHECKS or len({row.name for row in rows}) < 2:
+        return
+    took, python_s = sum_seconds(rows), _sum_python_s(view)
+    yield view.build_gain(
+        "autograd.anomaly_detection",
+        "Anomaly detection is on",
+        f"backward compares gradients with NaN in {format_call_count(compared)}; these checks take "
+        f"{view.show_work_time(took)}, and forward keeps a Python stack of each op",
+        "Remove torch.autograd.set_detect_anomaly(True) after debugging.",
+        took + python_s,
+        basis="the checks, and at most all Python and dispatch: each op formats its stack",
+        rows=rows,
+        scope=(LATE,),
+        figures={"time_s": took, "python_s": python_s},
+    )
+
+
+def find_unused_graph(view: TraceView) -> Iterator[RuleResult]:
+    """Forward ops whose nodes of the graph no backward pass runs."""
+    unused = view.trace.unused_graph
+    if unused is not None and view.get_share(unused.seconds) >= COMMON:
+        yield view.build_gain(
+            "autograd.unused_graph",
+            "Forward ops record a graph that no backward uses",
+            f"{unused.ops:,.0f} ops of no backward pass take {view.show_work_time(unused.seconds)}",
+            "Reuse the outputs of the first forward pass, or compute what needs no gradient under torch.no_grad().",
+            unused.seconds,
+            basis="assumes that these ops are not needed; under no_grad() only their graph goes",
+            scope=("unused graph",),
+            change=leave_out(UNUSED),
+            figures={"time_s": unused.seconds, "ops": unused.ops},
+        )
+
+
+def find_copies(view: TraceView) -> Iterator[RuleResult]:
+    """Copies within the memory of a device that change no dtype: clones, concatenations, other layouts."""
+    rows = [
+        row
+        for row in view.select_ops(OpClass.COPY)
+        if row.phase != "optimizer" and len({shape.dtype for shape in parse_shapes(row)}) < 2
+    ]
+    took = sum_seconds(rows)
+    if view.get_share(took) < COMMON:
+        return
+    yield view.build_gain(
+        "copy.materialized",
+        "Tensors are copied",
+        f"copies within memory take {view.show_work_time(took)} in {format_call_count(rows)}: {list_kernels(rows)}",
+        "Use views (expand, not repeat), write into one tensor instead of concatenating, keep one memory format, and "
+        "drop clone() and contiguous() where they are not needed.",
+        took,
+        basis="assumes that no copy is needed",
+        rows=rows,
+        change=remove_rows(rows, joins=True),
+        figures={"time_s": took, "calls": sum(row.calls for row in rows)},
+    )
+
+
+def _sum_python_s(view: TraceView) -> float:
+    return sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)

@@ -1,0 +1,72 @@
+"""Rules about ops that run one by one where one call would do: in a Python loop, or in small batches."""
+
+from collections.abc import Iterator
+
+from perfkit.analysis.findings.change import join_changes, leave_out, remove_rows
+from perfkit.analysis.findings.rule import RuleResult
+from perfkit.analysis.model.time_split import PYTHON
+from perfkit.analysis.trace.findings.program_lines import name_python_lines
+from perfkit.analysis.trace.findings.trace_thresholds import COMMON
+from perfkit.analysis.trace.findings.trace_view import LATE, TraceView, list_kernels, sum_seconds
+from perfkit.devices.accelerator import is_cpu
+
+# Calls of one op with equal shapes in one phase of a step: more than models have layers.
+_MANY = 64
+# Of a microbatch's ops: a batch of all of them takes at least the time at the roof.
+_LEAST_MICROBATCHES = 2
+
+
+def find_repeated_calls(view: TraceView) -> Iterator[RuleResult]:
+    """On a CPU, ops that are called so often with the same shapes that they are called in a loop."""
+    if not is_cpu(view.trace.device) or not view.trace.steps:
+        return
+    rows = [row for row in view.select_ops() if row.calls >= _MANY]
+    took, python_s = sum_seconds(rows), _sum_python_s(view)
+    all_calls = sum(row.calls for row in view.select_ops())
+    calls = sum(row.calls for row in rows)
+    # The Python and dispatch of a call is that of any other.
+    around_s = python_s * calls / all_calls if all_calls else 0.0
+    if not rows or view.get_share(took + around_s) < COMMON:
+        return
+    yield view.build_gain(
+        "calls.repeated",
+        "Ops are called one by one in a loop",
+        f"{view.format_calls(calls)} of ops with {_MANY} equal calls or more take {view.show_time(took)}: "
+        f"{list_kernels(rows)}{name_python_lines(view.loop)}",
+        "Batch them: stack the samples, heads or items, and call each op once (torch.vmap for functions).",
+        took + python_s,
+        basis="assumes that one call takes no time, and needs no Python around it",
+        rows=rows,
+        scope=(LATE,),
+        change=join_changes((remove_rows(rows, joins=True), leave_out(LATE))),
+        is_removable=True,
+        figures={"time_s": took, "calls": calls},
+    )
+
+
+def find_small_microbatches(view: TraceView) -> Iterator[RuleResult]:
+    """On a CPU, gradients that are accumulated over small batches: the ops of each cost more than their work."""
+    batches = None if view.loop is None else view.loop.microbatches
+    if batches is None or batches < _LEAST_MICROBATCHES or not is_cpu(view.trace.device):
+        return
+    rows = [row for row in view.select_ops() if row.phase in ("forward", "backward") and row.calls >= batches]
+    above_s = sum(row.seconds - (row.attainable_s or 0.0) for row in rows if row.attainable_s is not None)
+    saved_s = (above_s + _sum_python_s(view)) * (1 - 1 / batches)
+    if view.get_share(saved_s) < COMMON:
+        return
+    yield view.build_gain(
+        "accumulation.small_batches",
+        f"Gradients are accumulated over {batches:g} small batches",
+        f"{view.show_time(above_s)} above the roofs of forward and backward ops, "
+        f"{view.show_time(_sum_python_s(view))} in Python and dispatch",
+        "Use one larger batch, or fewer microbatches, if it fits into memory.",
+        saved_s,
+        basis="assumes that one batch takes this time once; it needs the memory of all activations",
+        rows=rows,
+        scope=(LATE,),
+        figures={"microbatches": batches, "above_s": above_s},
+    )
+
+
+def _sum_python_s(view: TraceView) -> float:
+    return sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)
