@@ -24,6 +24,7 @@ _API = {
     "compare": "perfkit.analysis.pipeline.analyze",
     "read_trace": "perfkit.trace.readers.trace_reader",
     "what_if": "perfkit.analysis.replay.what_if",
+    "audit_mfu": "perfkit.mfu.audit",
 }
 
 # Packages that can be called: `perfkit.core.callable_package` says why.

@@ -26,6 +26,7 @@ COMMANDS = {
     "report": "perfkit_cli.report",
     "view": "perfkit_cli.view",
     "calibrate": "perfkit_cli.calibrate",
+    "mfu": "perfkit_cli.mfu",
     "plan": "perfkit_cli.plan",
     "advise": "perfkit_cli.advise",
     "tune": "perfkit_cli.tune",
@@ -54,6 +55,7 @@ Examples:
   perfkit view runs                         browse reports and running jobs
   perfkit advise runs/NAME                  what should I switch on?
   perfkit tune -w train.py:build            find the best combination, and prove it
+  perfkit mfu llama-3-8b --seq 8192         what does this MFU mean?
   perfkit calibrate                         what are this machine's ceilings?
   perfkit explain fusion.elementwise        what does this id mean?
 """

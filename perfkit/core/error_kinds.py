@@ -78,6 +78,7 @@ _NAMED_THINGS = {
     "formula": "cost formula",
     "function": "function in a program",
     "goal": "goal of advice",
+    "model": "public model",
     "objective": "objective of a search",
     "id": "id of a finding, a note, an error, a claim or a verdict",
     "key": "key of a configuration",

@@ -211,6 +211,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "advise": advise,
     "tune": tune,
     "explain": listed("explain", "sync.item"),
+    "mfu": listed("mfu", "llama-3-8b", "--seq", "8192", "--tokens-per-s", "5762", "--gpu", "h100"),
     "mcp": listed("mcp", "--skill"),
     **{name: listed(name) for name in ("techniques", "findings", "schema", "workloads", "devices")},
 }

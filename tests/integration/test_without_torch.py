@@ -160,7 +160,8 @@ def test_stored_runs_and_plans(tmp_path: Path) -> None:
         finished_run(tmp_path / name)
     assert read_json(perfkit(tmp_path, "check", "new", "--baseline", "old", "--exact", "--json"))["verdict"]
     assert read_json(perfkit(tmp_path, "compare", "old", "new", "--json"))
-    for arguments in (("report", "old"), ("findings",), ("explain", "sync.item"), ("schema", "analysis"), ("devices",)):
+    for arguments in (("report", "old"), ("findings",), ("explain", "sync.item"), ("schema", "analysis"), ("devices",),
+                      ("mfu", "llama-3-8b", "--seq", "8192", "--claimed", "57.9GFLOP"), ("mfu", TRACE)):  # fmt: skip
         ended = perfkit(tmp_path, *arguments)
         assert ended.returncode == 0, ended.stderr
     write_json(tmp_path / "plan" / PLAN_FILE, sample_plans.realistic())

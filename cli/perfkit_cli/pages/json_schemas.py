@@ -55,6 +55,7 @@ OUTPUTS: Mapping[str, SchemaRoot] = MappingProxyType(
         "error": SchemaRoot("perfkit_cli.output.error_output:ErrorOutput", "any command that fails, with --json"),
         "explanation": SchemaRoot("perfkit_cli.pages.explanations:Explanation", "perfkit explain --json"),
         "findings": SchemaRoot("perfkit_cli.findings:FindingList", "perfkit findings --json"),
+        "mfu": SchemaRoot("perfkit.mfu.audit_model:MfuAudit", "perfkit mfu --json"),
         "plan_output": SchemaRoot("perfkit_cli.output.plan_output:PlanOutput", "perfkit plan --json"),
         "plan_search": SchemaRoot("perfkit_cli.output.plan_output:PlanSearchOutput", "perfkit plan --search --json"),
         "techniques": SchemaRoot("perfkit_cli.output.listing:TechniqueList", "perfkit techniques --json"),

@@ -20,6 +20,7 @@ from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
 from perfkit.core.record import RunResult, RunStatus, Unknown
+from perfkit.mfu.audit import audit_mfu
 from perfkit.store.price import Price
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome
 from perfkit_cli.calibrate import Calibration, DiskRates
@@ -87,6 +88,11 @@ SAMPLES: dict[str, tuple[Sample, ...]] = {
     "tune": tuple(
         lambda _, make=make: make()
         for make in (sample_tune.proven, sample_tune.not_proven, sample_tune.no_gain, sample_tune.interrupted)
+    ),
+    "mfu": (
+        lambda _: audit_mfu("mixtral-8x7b", seq_len=4096, tokens_per_s="5000", gpu="h100", claimed="42.3%"),
+        lambda _: audit_mfu(params="8b", claimed="48GFLOP"),
+        lambda folder: audit_mfu(str(training_file(folder / "trace.json"))),
     ),
     "summary": (_summarize,),
     "spec": (lambda _: spec("amp+ckpt", world_size=2),),
