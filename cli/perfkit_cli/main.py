@@ -34,7 +34,7 @@ COMMANDS = {
     "findings": "perfkit_cli.findings",
     "explain": "perfkit_cli.explain",
     "schema": "perfkit_cli.schema",
-    "mcp": "perfkit_cli.mcp",
+    "mcp": "perfkit_cli.agents.mcp_command",
     "workloads": "perfkit_cli.workloads",
     "devices": "perfkit_cli.devices",
 }
