@@ -1,7 +1,6 @@
 """Ranks techniques for one step, and finds the best combination."""
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from perfkit.core.spec import TechniqueSpec, format_variant_label
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.advise.advice import Advice, AdviceOption, Allowed, Goal
 from perfkit.plan.advise.candidates import Candidate, Techniques, judge_loss_risk, make_candidate, select_candidates
-from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques
+from perfkit.plan.advise.combine_to_fit import combine_to_fit
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.judge import Judge, Worth, judge_fit
 from perfkit.plan.advise.subject import AdviceSubject
@@ -24,7 +23,6 @@ from perfkit.store.bench_command import format_request_command
 
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
-_BEGINS = 3  # other combinations to try where the best one does not fit
 _TIMES = (2, 4)  # the batch size, if batches are compared
 
 
@@ -77,15 +75,16 @@ def advise(
     helpful = [
         each
         for each in ranked
-        if judge.is_better(estimates.estimate_variant(each.specs), before) or (is_short and _saves_memory(each))
+        if judge.is_better(estimates.estimate_variant(each.specs), before)
+        or (is_short and _saves_memory(each) and estimates.estimate_variant(each.specs).needed is not None)
     ]
     comparable = [each for each in helpful if judge_loss_risk(each.techniques).comparable]
-    joined = _combine_to_fit(helpful if allow == "any" else comparable, estimates, judge)
+    joined = combine_to_fit(helpful if allow == "any" else comparable, estimates, judge)
     of_any: Techniques = ()
     if allow == "comparable" and judge_fit(estimates.estimate_variant(joined.specs), limit) is False:
         names = [each.name for each in ranked if not judge_loss_risk(each.techniques).comparable]
         if names:
-            whole = _combine_to_fit(helpful, estimates, judge)
+            whole = combine_to_fit(helpful, estimates, judge)
             notes = (*notes, _note_changed_results(names, whole.specs, estimates, limit, command))
             of_any = whole.specs if judge_fit(estimates.estimate_variant(whole.specs), limit) is not False else ()
 
@@ -124,25 +123,6 @@ def _list_estimate_notes(subject: AdviceSubject) -> tuple[Note, ...]:
         f"figures are estimated from plans with few of the model's {blocks} blocks; perfkit plan plans a variant whole"
     )
     return (make_note("advice.few_blocks", text, blocks=blocks),)
-
-
-def _combine_to_fit(ordered: Sequence[Candidate], estimates: VariantEstimates, judge: Judge) -> CombinedTechniques:
-    """The best combination; where it does not fit, also begun with those that clash with it, smallest first."""
-    best = combine_techniques(ordered, estimates.estimate_variant, judge.is_better)
-    clashing = {clash.name for clash in best.clashes}
-    begins = [each for each in ordered if each.name in clashing]
-    for begin in sorted(begins, key=lambda each: _get_needed_bytes(estimates.estimate_variant(each.specs)))[:_BEGINS]:
-        if judge_fit(estimates.estimate_variant(best.specs), judge.limit_bytes) is not False:
-            break
-        reordered = [begin, *(each for each in ordered if each != begin)]
-        other = combine_techniques(reordered, estimates.estimate_variant, judge.is_better)
-        if judge.is_better(estimates.estimate_variant(other.specs), estimates.estimate_variant(best.specs)):
-            best = other
-    return best
-
-
-def _get_needed_bytes(estimate: VariantEstimate) -> float:
-    return math.inf if estimate.needed is None else estimate.needed.value
 
 
 def _saves_memory(candidate: Candidate) -> bool:

@@ -33,7 +33,7 @@ def combine_techniques(
     while growing:
         growing = False
         for each in ordered:
-            joined = _join_specs(chosen, each)
+            joined = join_specs(chosen, each)
             if joined is None:
                 continue
             try:
@@ -58,7 +58,7 @@ def combine_techniques(
     )
 
 
-def _join_specs(chosen: Techniques, more: Candidate) -> Techniques | None:
+def join_specs(chosen: Techniques, more: Candidate) -> Techniques | None:
     """Both together; None if the chosen contain it or a technique of the same name."""
     names = {spec.name for spec in chosen}
     fresh = tuple(spec for spec in more.specs if spec not in chosen)

@@ -49,6 +49,8 @@ def make_estimating_planner(
 
     def estimate(techniques: Techniques) -> PlannedVariant:
         fewer, more = (plan(techniques) for plan in few)
+        if fewer.reason and fewer.reason == more.reason:
+            return more  # whatever the number of blocks
         if fewer.reason or more.reason:
             return whole(techniques)
         return judge_fit(extrapolate_blocks(fewer, more, compute_distance(blocks)), target)

@@ -89,7 +89,7 @@ def test_advice_plans_few_blocks_of_many(monkeypatch: pytest.MonkeyPatch) -> Non
         def plan(techniques: Techniques) -> PlannedVariant:
             label = format_variant_label(techniques)
             asked.append((blocks, label))
-            return variant(blocks, reason="too few" if label == "ckpt" and blocks < BLOCKS else "")
+            return variant(blocks, reason=f"{blocks} are too few" if label == "ckpt" and blocks < BLOCKS else "")
 
         return plan
 
@@ -101,6 +101,17 @@ def test_advice_plans_few_blocks_of_many(monkeypatch: pytest.MonkeyPatch) -> Non
     assert plan(amp).fits is True
     assert plan(ckpt) == variant(BLOCKS)
     assert asked == [(FEWER, "amp"), (MORE, "amp"), (FEWER, "ckpt"), (MORE, "ckpt"), (BLOCKS, "ckpt")]
+
+
+def test_a_refusal_that_is_of_no_number_of_blocks_needs_no_whole_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(request: BenchRequest, *_: object) -> Callable[[Techniques], PlannedVariant]:
+        blocks = int(request.workload.params["num_hidden_layers"])
+        return lambda _: variant(blocks, reason="no convolutions") if blocks < BLOCKS else pytest.fail("planned whole")
+
+    monkeypatch.setattr(block_estimates, "make_planner", make)
+    request = BenchRequest(workload=LLAMA, variants=(), device="cpu", device_count=0, cores=1)
+    (amp,) = parse_variants("amp")
+    assert make_estimating_planner(request, TARGET)(amp).reason == "no convolutions"
 
 
 def test_a_whole_plan_where_a_technique_cannot_act_with_few_blocks() -> None:
