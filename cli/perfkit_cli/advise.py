@@ -1,5 +1,6 @@
 """`perfkit advise`: ranks the techniques by their expected saving in a training step."""
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,12 +123,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     subject = _resolve_subject(ctx)
     runs = None if options["verify"] is None else prepare_verification(subject, options["verify"], options["out"])
     folder = _choose_folder(subject.name, options["out"], runs and runs.folder) if writes else None
-    with make_console(stderr=True, quiet=quiet).status("planning") as status:
+    planned = count(1)
+    with make_console(stderr=True, quiet=options["quiet"]).status("planning") as status:
         advice = advise(
             subject,
             variants,
             options["goal"],
-            lambda name: status.update(f"planned {name}"),
+            lambda name: status.update(f"{next(planned)} variants planned, last {name}"),
             allow=options["allow"],
             command=get_command_line(),
         )
