@@ -28,6 +28,8 @@ from perfkit_cli.run_script.import_hooks import call_after_import
 from perfkit_cli.run_script.program import make_script_program
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from perfkit.attach.loop.backward_losses import BackwardLosses
     from perfkit.attach.loop.loop_follower import LoopFollower
     from perfkit.attach.profile import Profile
@@ -58,7 +60,7 @@ def main() -> None:
     order = read_json(folder / ORDER_FILE, ScriptOrder)
     for name in _NOT_THE_SCRIPTS:
         os.environ.pop(name, None)
-    follower = RecordedScript(folder, order) if order.records else CommandedScript(folder, say, commands)
+    follower = RecordedScript(folder, order) if order.records else CommandedScript(folder, order, say, commands)
     call_after_import("numpy", lambda numpy: numpy.random.seed(order.seed))
     call_after_import("torch", lambda torch: _begin(torch, order.seed, follower))
     random.seed(order.seed)
@@ -120,8 +122,8 @@ class CommandedScript:
     of the variant whose turn it is, and prepare batches that no step has to wait for.
     """
 
-    def __init__(self, folder: Path, say: Callable[[str], None], commands: Iterator[str]) -> None:
-        self._folder, self._say, self._commands = folder, say, commands
+    def __init__(self, folder: Path, order: ScriptOrder, say: Callable[[str], None], commands: Iterator[str]) -> None:
+        self._folder, self._order, self._say, self._commands = folder, order, say, commands
         self._steps = self._asked = 0
         self._wall: list[int] = []
         self._cpu: list[int] = []
@@ -160,6 +162,8 @@ class CommandedScript:
         self._loop.take()
         self._losses.end_step()
         if self._steps == 1:
+            if self._order.nudged:
+                self._nudge()
             self._say(format_ready())
             self._wait()
             return
@@ -189,13 +193,22 @@ class CommandedScript:
         """Wait until the device has done what the steps gave it."""
         from perfkit.devices.accelerator import get_accelerator
 
-        optimizers = () if self._loop is None else self._loop.optimizers
-        devices = {
-            parameter.device for each in optimizers for group in each.param_groups for parameter in group["params"]
-        }
-        for device in devices:
+        for device in {parameter.device for parameter in self._list_parameters()}:
             if get_accelerator(device).has_events:
                 get_accelerator(device).runtime.synchronize(device)
+
+    def _nudge(self) -> None:
+        """Change each parameter by one rounding."""
+        import torch
+
+        with torch.no_grad():
+            for parameter in self._list_parameters():
+                if parameter.is_floating_point():
+                    parameter.mul_(1 + torch.finfo(parameter.dtype).eps)
+
+    def _list_parameters(self) -> "list[Tensor]":
+        optimizers = () if self._loop is None else self._loop.optimizers
+        return [parameter for each in optimizers for group in each.param_groups for parameter in group["params"]]
 
     def _leave(self) -> NoReturn:
         losses = () if self._losses is None else self._losses.read()

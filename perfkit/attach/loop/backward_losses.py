@@ -5,9 +5,14 @@ from typing import Any
 
 import torch
 import torch.autograd
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.compile_exclusion import exclude_from_compile
+
+# What torch.compile calls backward passes with while it traces one.
+_TRACED = (FakeTensor, FunctionalTensor)
 
 
 class BackwardLosses:
@@ -24,7 +29,7 @@ class BackwardLosses:
 
         @exclude_from_compile
         def followed(roots: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
-            if not is_in_backward():
+            if not is_in_backward() and not any(isinstance(root, _TRACED) for root in roots):
                 before()
                 if len(self._steps) <= self._most:
                     self._steps[-1] += [_copy_scalar(root) for root in roots]

@@ -26,10 +26,15 @@ def _make_argument(name: str, value: str) -> cst.Arg:
 
 
 def _space_arguments(placed: Sequence[cst.Arg], before: Sequence[cst.Arg]) -> list[cst.Arg]:
-    """The arguments with the commas and the line breaks of those that were there before."""
+    """The arguments with the commas and line breaks that they had; new ones are spaced as the others."""
     inner = next((arg.comma for arg in before[:-1] if isinstance(arg.comma, cst.Comma)), _COMMA)
     last = before[-1] if before else placed[-1]
+    none = cst.SimpleWhitespace("")
+    spaced = [
+        arg if isinstance(arg.comma, cst.Comma) and arg is not last else arg.with_changes(comma=inner)
+        for arg in placed[:-1]
+    ]
     return [
-        *(arg.with_changes(comma=inner, whitespace_after_arg=cst.SimpleWhitespace("")) for arg in placed[:-1]),
+        *(arg.with_changes(whitespace_after_arg=none) for arg in spaced),
         placed[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg),
     ]

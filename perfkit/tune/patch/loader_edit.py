@@ -1,6 +1,6 @@
 """Worker processes of a DataLoader in source: arguments of its constructor."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -15,8 +15,8 @@ from perfkit.tune.patch.training_code import (
 )
 
 _LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
-# Names of loaders that no step waits for.
-_EVALUATES = ("test", "val", "eval", "dev", "predict", "infer")
+# In the names of loaders whose batches are trained on.
+_TRAINS = "train"
 
 
 def edit_loaders(source: str, workers: int, *, pinned: bool) -> str:
@@ -35,25 +35,33 @@ def edit_loaders(source: str, workers: int, *, pinned: bool) -> str:
     return replace_nodes(code.module, edit).code
 
 
-def _list_training_loaders(code: TrainingCode) -> Iterator[cst.Call]:
+def _list_training_loaders(code: TrainingCode) -> list[cst.Call]:
     """The constructor calls of the loaders that a loop with a backward pass iterates, by name; where no name is known,
-    of all but those that are called after an evaluation."""
+    the only one, or those whose names say so. What only an evaluation reads is not measured in steps."""
     iterated = {name for loop in find_training_loops(code.module) for name in _list_iterated(loop)}
     loaders = [call for call in list_calls(code.module) if code.find_name(call.func) in _LOADERS]
     named = [(call, _find_name(code, call)) for call in loaders]
-    known = any(name in iterated for _, name in named)
-    for call, name in named:
-        if name in iterated if known else not any(word in name.lower() for word in _EVALUATES):
-            yield call
+    if any(name in iterated for _, name in named):
+        return [call for call, name in named if name in iterated]
+    if len(loaders) == 1 and not any(_is_iterator(call) for call in list_calls(code.module)):
+        return loaders
+    return [call for call, name in named if _TRAINS in name.lower()]
 
 
-def _list_iterated(loop: cst.For) -> list[str]:
+def _list_iterated(loop: cst.For | cst.While) -> list[str]:
     """The sources of what a loop may iterate: `loader` of `enumerate(tqdm(loader), 1)`."""
+    if isinstance(loop, cst.While):
+        return []
     names, node = [render(loop.iter)], loop.iter
     while isinstance(node, cst.Call) and node.args:
         node = node.args[0].value
         names.append(render(node))
     return names
+
+
+def _is_iterator(call: cst.Call) -> bool:
+    """True for `iter(...)`: batches are taken by hand, of a loader that may be another one."""
+    return render(call.func) == "iter"
 
 
 def _find_name(code: TrainingCode, call: cst.Call) -> str:

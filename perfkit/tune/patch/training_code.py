@@ -155,15 +155,15 @@ def insert_before(module: cst.Module, additions: Sequence[tuple[cst.SimpleStatem
     return replace_nodes(module, insert)
 
 
-def find_training_loops(module: cst.Module) -> list[cst.For]:
-    """The innermost `for` loops in which `backward` is called."""
-    loops = [loop for loop in matchers.findall(module, matchers.For()) if isinstance(loop, cst.For)]
-    training = [loop for loop in loops if _calls_backward(loop)]
-    return [loop for loop in training if not any(_calls_backward(other) for other in _list_inner_loops(loop))]
+def find_training_loops(module: cst.Module) -> list[cst.For | cst.While]:
+    """The innermost loops in which `backward` is called."""
+    training = [loop for loop in _list_loops(module) if _calls_backward(loop)]
+    return [loop for loop in training if not any(map(_calls_backward, _list_loops(loop.body)))]
 
 
-def _list_inner_loops(loop: cst.For) -> list[cst.CSTNode]:
-    return [*matchers.findall(loop.body, matchers.For()), *matchers.findall(loop.body, matchers.While())]
+def _list_loops(node: cst.CSTNode) -> list[cst.For | cst.While]:
+    found = [*matchers.findall(node, matchers.For()), *matchers.findall(node, matchers.While())]
+    return [loop for loop in found if isinstance(loop, cst.For | cst.While)]
 
 
 def _calls_backward(node: cst.CSTNode) -> bool:

@@ -17,6 +17,8 @@ from perfkit.tune.script.script_rounds import RoundSteps
 STAGE_ROUNDS = 3
 
 Losses = tuple[tuple[float | None, ...], ...]
+# Of the distance by which one rounding parts the losses: an edit rounds in every step.
+_ECHOES = 10.0
 Rounds = Sequence[Mapping[str, RoundSteps]]
 
 
@@ -29,6 +31,14 @@ class StepRatio(NamedTuple):
     high: float | None
     rounds: int
     total: float
+
+
+class LossReference:
+    """The losses of the original's processes so far, and those of one whose parameters differ by a rounding."""
+
+    def __init__(self) -> None:
+        self.originals: list[Losses] = []
+        self.echo: Losses | None = None
 
 
 class LossComparison(NamedTuple):
@@ -70,48 +80,58 @@ def judge_ratio(ratio: StepRatio | None) -> tuple[TrialOutcome, str]:
     return ("no gain" if ratio.low > 1 - NOTABLE_SHARE else "undecided"), ""
 
 
-def compare_losses(ours: Losses, originals: Sequence[Losses], edits: Sequence[str]) -> LossComparison:
-    """Compare losses with the original's, of several processes of it if there are: where these differ from each other,
-    nothing can be said."""
+def compare_losses(ours: Losses, reference: LossReference, edits: Sequence[str]) -> LossComparison:
+    """Compare losses with the original's, step by step.
+
+    They may differ by the largest tolerance of the edits, and by ten times of what one rounding of the parameters has
+    made of them up to that step: chaotic training parts by that.
+    """
     tolerance = max((get_tolerance(EDITS_BY_NAME[name]) or 0.0 for name in edits), default=0.0)
     equal = LOSSLESS.relative or 0.0
-    theirs = originals[0] if originals else ()
-    if reason := explain_unseen(originals):
+    if reason := explain_unseen(reference):
         return LossComparison("unknown", None, tolerance, reason)
+    theirs = reference.originals[0]
     steps = min(len(ours), len(theirs))
     if not steps:
         return LossComparison("unknown", None, tolerance, "no losses were seen")
-    if [len(each) for each in ours[:steps]] != [len(each) for each in theirs[:steps]]:
+    distances = _list_distances(ours, theirs)
+    if distances is None:
         return LossComparison("differs", None, tolerance, "its steps have another number of backward passes")
-    worst = 0.0
-    for mine, other in zip(ours[:steps], theirs[:steps], strict=True):
-        for one, two in zip(mine, other, strict=True):
-            if one is None or two is None:
-                return LossComparison("unknown", None, tolerance, "a backward pass begins with no scalar")
-            worst = max(worst, _compute_distance(one, two))
-    if worst <= equal:
-        return LossComparison("equal", worst, max(tolerance, equal))
-    if worst <= tolerance:
-        return LossComparison("within tolerance", worst, tolerance)
-    return LossComparison("differs", worst, tolerance, f"losses differ by up to {worst:.1e}")
+    chance = (_list_distances(reference.echo, theirs) if reference.echo else None) or []
+    worst = allowed = 0.0
+    for step, distance in enumerate(distances):
+        worst = max(worst, distance)
+        allowed = max(allowed, tolerance, equal, _ECHOES * chance[step] if step < len(chance) else 0.0)
+        if distance > allowed:
+            reason = f"losses differ by {distance:.1e} in step {step + 1}, more than {allowed:.1e}"
+            return LossComparison("differs", distance, allowed, reason)
+    return LossComparison("equal" if worst <= equal else "within tolerance", worst, allowed)
 
 
-def explain_unseen(originals: Sequence[Losses]) -> str:
+def _list_distances(ours: Losses, theirs: Losses) -> list[float] | None:
+    """The largest relative difference of each step that both have; None where their backward passes do not pair."""
+    distances = []
+    for mine, others in zip(ours, theirs, strict=False):
+        if len(mine) != len(others) or any(one is None for one in (*mine, *others)):
+            return None
+        pairs = zip(mine, others, strict=True)
+        distances.append(max((_compute_distance(one or 0.0, two or 0.0) for one, two in pairs), default=0.0))
+    return distances
+
+
+def explain_unseen(reference: LossReference) -> str:
     """The reason that losses of the script cannot be compared; "" if they can."""
-    if not originals or not originals[0]:
+    if not reference.originals or not any(reference.originals[0]):
         return "no losses were seen"
-    first = originals[0]
-    if any(loss is None for step in first for loss in step) or not any(first):
+    first = reference.originals[0]
+    if any(loss is None for step in first for loss in step):
         return "a backward pass begins with no scalar"
     if any(not math.isfinite(loss) for step in first for loss in step if loss is not None):
         return "the original's losses are not finite"
-    for other in originals[1:]:
-        for mine, theirs in zip(first, other, strict=False):
-            if len(mine) != len(theirs) or any(
-                _compute_distance(two or 0.0, one or 0.0) > (LOSSLESS.relative or 0.0)
-                for one, two in zip(mine, theirs, strict=True)
-            ):
-                return "the script's losses differ from run to run; seed its random numbers"
+    for other in reference.originals[1:]:
+        distances = _list_distances(other, first)
+        if distances is None or max(distances, default=0.0) > (LOSSLESS.relative or 0.0):
+            return "the script's losses differ from run to run; seed its random numbers"
     return ""
 
 
@@ -120,7 +140,8 @@ def allows(comparison: LossComparison, edits: Sequence[str], allow: AllowedLosse
     if comparison.verdict == "equal":
         return True
     if comparison.verdict == "within tolerance":
-        return allow != "lossless"
+        lossless = all((get_tolerance(EDITS_BY_NAME[name]) or 0.0) <= (LOSSLESS.relative or 0.0) for name in edits)
+        return lossless or allow != "lossless"
     return comparison.verdict == "unknown" and all(EDITS_BY_NAME[name].exact for name in edits)
 
 

@@ -12,7 +12,7 @@ from perfkit.tune.model.tune_result import Proof, Trial, TrialOutcome
 from perfkit.tune.script.judge_edits import (
     STAGE_ROUNDS,
     LossComparison,
-    Losses,
+    LossReference,
     StepRatio,
     allows,
     compare_losses,
@@ -21,7 +21,7 @@ from perfkit.tune.script.judge_edits import (
 )
 from perfkit.tune.script.rank_edits import RankedEdit
 from perfkit.tune.script.record_script import ScriptFailedError
-from perfkit.tune.script.script_bench import ORIGINAL, Edits, ScriptBench, get_peak_bytes, name_edits
+from perfkit.tune.script.script_bench import ECHO, ORIGINAL, Edits, ScriptBench, get_peak_bytes, name_edits
 from perfkit.tune.script.script_request import ScriptRequest
 from perfkit.tune.script.script_rounds import RoundSteps, VariantFailedError
 
@@ -40,7 +40,7 @@ class StageMeasurement:
         base: Edits,
         chosen: Sequence[tuple[Edits, RankedEdit | None]],
         request: ScriptRequest,
-        losses: list[Losses],
+        losses: LossReference,
         clock: Callable[[], float],
     ) -> None:
         self.bench, self.base, self.request, self.losses, self.clock = bench, base, request, losses, clock
@@ -75,14 +75,16 @@ class StageMeasurement:
         left = max(1, STAGE_ROUNDS - len(self.rounds))
         turns_s = max((end - self.clock()) / left / 2, 1.0)
         try:
-            steps = self.bench.measure(variants, turns_s)
+            steps = self.bench.measure(variants, turns_s, echo=self.losses.echo is None)
         except VariantFailedError as error:
             if error.variant not in self.alive:
                 raise ScriptFailedError(f"{error.variant}: {error}") from None
             self._drop(error.variant, "failed", str(error))
             return
         self.rounds.append(steps)
-        self.losses.append(steps[ORIGINAL].notes.losses)
+        self.losses.originals.append(steps[ORIGINAL].notes.losses)
+        if ECHO in steps:
+            self.losses.echo = steps[ECHO].notes.losses
         for name in list(self.alive):
             self._drop_flawed(name, steps)
         self.bench.report(f"round {len(self.rounds)}: {', '.join(self._describe(name) for name in self.alive) or '-'}")
@@ -94,8 +96,10 @@ class StageMeasurement:
             return
         if len(self.rounds) < STAGE_ROUNDS:
             return
-        outcome, _ = judge_ratio(self._compare_base(name))
-        if outcome in ("slower", "no gain"):
+        ratio = self._compare_base(name)
+        outcome, _ = judge_ratio(ratio)
+        hopeless = outcome == "undecided" and ratio is not None and ratio.ratio >= 1 - NOTABLE_SHARE
+        if outcome in ("slower", "no gain") or hopeless:
             del self.alive[name]
         elif outcome == "improves" and all(self._is_decided(each) for each in self.alive):
             self.alive.clear()
@@ -169,7 +173,7 @@ def prove_edits(
     bench: ScriptBench,
     edits: Edits,
     budget_s: float,
-    losses: list[Losses],
+    losses: LossReference,
     peaks: tuple[float | None, float | None],
     clock: Callable[[], float],
 ) -> Proof | None:
@@ -188,7 +192,7 @@ def prove_edits(
             bench.report(f"{error.variant} fails: {error}")
             return None
         rounds.append(steps)
-        losses.append(steps[ORIGINAL].notes.losses)
+        losses.originals.append(steps[ORIGINAL].notes.losses)
         compared = compare_losses(steps[name].notes.losses, losses, edits)
         ratio = compare_steps(rounds, name, ORIGINAL, by_turns=bench.by_turns)
         if compared.verdict == "differs" or (ratio is not None and _is_narrow(ratio)):

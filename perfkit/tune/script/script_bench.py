@@ -15,7 +15,7 @@ from perfkit.tune.script.script_copies import make_copy, read_sources, write_edi
 from perfkit.tune.script.script_request import ScriptRequest
 from perfkit.tune.script.script_rounds import RoundSteps, ScriptVariant, find_root, measure_round
 
-ORIGINAL = "original"
+ORIGINAL, ECHO = "original", "echo"
 _COPIES, _RECORDED, _ROUNDS = "copies", "recorded", "rounds"
 
 # Of a round's processes each needs about this part of the time of a recording, before one was measured.
@@ -70,19 +70,23 @@ class ScriptBench:
         slug = "".join(letter if letter.isalnum() else "-" for letter in name)
         return make_copy(self.sources, name, changed, self.folder / _COPIES / slug)
 
-    def measure(self, variants: Sequence[Edits], turns_s: float) -> dict[str, RoundSteps]:
-        """One round of these variants, by their names, in an order that changes from round to round."""
+    def measure(self, variants: Sequence[Edits], turns_s: float, *, echo: bool = False) -> dict[str, RoundSteps]:
+        """One round of these variants, by their names, in an order that changes from round to round; with `echo` also
+        the original one rounding away."""
         folder = self._name_new(_ROUNDS)
         turned = variants if int(folder.name) % 2 == 0 else list(reversed(variants))
         began = time.monotonic()
         steps = measure_round(
-            [self.make_variant(edits) for edits in turned],
+            [
+                *map(self.make_variant, turned),
+                *([self.make_variant(())._replace(name=ECHO, nudged=True)] if echo else []),
+            ],
             self.request.make_order(self.script),
             folder,
             device=self.place.device,
             turns_s=turns_s,
         )
-        self.process_s = (time.monotonic() - began) / len(variants)
+        self.process_s = (time.monotonic() - began) / (len(variants) + echo)
         return steps
 
     def _name_new(self, kind: str) -> Path:

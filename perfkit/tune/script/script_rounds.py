@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from perfkit.core.errors import PerfkitError, RunFormatError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.record import StepSamples
@@ -36,10 +38,11 @@ _SCHEDULE = Schedule()
 
 
 class ScriptVariant(NamedTuple):
-    """The script with some edits: a `folder` in which it starts, with its own files."""
+    """The script with some edits: a `folder` in which it starts, with its own files. `nudged`: see `ScriptOrder`."""
 
     name: str
     folder: Path
+    nudged: bool = False
 
 
 class RoundSteps(NamedTuple):
@@ -98,7 +101,7 @@ def measure_round(
     for number, variant in enumerate(variants):
         own = folder / str(number)
         own.mkdir(parents=True)
-        write_json(own / ORDER_FILE, order)
+        write_json(own / ORDER_FILE, replace(order, nudged=variant.nudged))
         place = make_place(variant.folder)
         team = Team(variant.name, make_spec(order, device), own, place=place, worker=WORKER)
         teams[team] = variant

@@ -14,13 +14,15 @@ class ScriptOrder(Struct):
     on command.
 
     `script` is the script's path in the folder that the process starts in, `arguments` are its own. Random numbers
-    begin at `seed` until the script seeds them itself. A recording ends after `limit_s` with what it has.
+    begin at `seed` until the script seeds them itself. A recording ends after `limit_s` with what it has. With `nudged`
+    the parameters are changed by one rounding after the first step: how losses part then is how they part by chance.
     """
 
     script: str
     arguments: tuple[str, ...] = ()
     records: bool = False
     seed: int = 0
+    nudged: bool = False
     limit_s: float = 600.0
 
 

@@ -25,7 +25,7 @@ from perfkit.tune.model.tune_result import (
     read_tune_result,
 )
 from perfkit.tune.patch.script_edits import EDITS_BY_NAME, describe_edit
-from perfkit.tune.script.judge_edits import STAGE_ROUNDS, Losses, explain_unseen
+from perfkit.tune.script.judge_edits import STAGE_ROUNDS, LossReference, explain_unseen
 from perfkit.tune.script.measure_stage import StageMeasurement, prove_edits
 from perfkit.tune.script.rank_edits import EditRanking, RankedEdit, rank_edits
 from perfkit.tune.script.record_script import RecordedScript
@@ -77,7 +77,7 @@ class _Search:
         self.bench = ScriptBench(request, folder, report)
         self.best: Edits = ()
         self.recorded: RecordedScript | None = None
-        self.losses: list[Losses] = []  # of the original's processes
+        self.losses = LossReference()
         self.begun_s = clock()
         self.result = _make_result(request, folder, command)
         if (folder / TUNE_FILE).is_file():
