@@ -29,6 +29,9 @@ ERRORS = {
     "join.secret": "A message between the machines of a bench is not signed with this machine's secret.",
     "check.side_failed": "A side of a check does not train.",
     "check.no_environment": "The other environment of a check cannot be created, or cannot measure.",
+    "tune.script_failed": "The script to tune does not train, or no step of it was seen.",
+    "tune.script_ended": "The script to tune ended before there were enough steps to compare.",
+    "tune.variant_failed": "The script fails with an edit.",
     "calibration.unfinished": "A calibration ended early.",
     "calibration.links": "The links between ranks could not be measured.",
 }

@@ -17,11 +17,14 @@ from perfkit.tune.patch.zero_grad_edit import edit_zero_grad
 
 
 class EditPlace(NamedTuple):
-    """Where a script runs: torch's device type, whether it computes in bf16, and the cores that workers may use."""
+    """Where a script runs: torch's device type, the cores that workers may use, whether the device computes in bf16 and
+    in TF32, and whether batches are copied to it (`copies`)."""
 
     device: str
-    has_bf16: bool
     cores: int
+    has_bf16: bool = True
+    has_tf32: bool = False
+    copies: bool = False
 
 
 class ScriptEdit(NamedTuple):
@@ -58,7 +61,7 @@ def _write_channels_last(source: str, place: EditPlace) -> str:
 
 
 def _write_tf32(source: str, place: EditPlace) -> str:
-    if place.device != "cuda" or "set_float32_matmul_precision" in source or "allow_tf32" in source:
+    if not place.has_tf32 or "set_float32_matmul_precision" in source or "allow_tf32" in source:
         return source
     return _write_technique("tf32", source, place)
 
@@ -69,7 +72,7 @@ def _write_compile(source: str, place: EditPlace) -> str:
 
 def _write_workers(source: str, place: EditPlace) -> str:
     workers = max(1, min(place.cores // 2, _MOST_WORKERS))
-    return edit_loaders(source, workers, pinned=place.device == "cuda")
+    return edit_loaders(source, workers, pinned=place.copies)
 
 
 _MOST_WORKERS = 8

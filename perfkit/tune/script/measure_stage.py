@@ -1,6 +1,7 @@
 """Measures the candidates of one stage in rounds, beside the original and the edits that they extend, and proves the
 edits that remain."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
 
@@ -26,9 +27,9 @@ from perfkit.tune.script.script_request import ScriptRequest
 from perfkit.tune.script.script_rounds import RoundSteps, VariantFailedError
 
 _MOST_ROUNDS = 12
-# The proof's interval is to be at most so wide, and it has at most so many rounds.
+# The proof's interval is to be at most so wide on each side, or this part of the gain; it has at most so many rounds.
 _PROOF_ROUNDS = 30
-_PRECISION = 0.025
+_PRECISION, _OF_THE_GAIN = 0.025, 0.1
 
 
 class StageMeasurement:
@@ -59,6 +60,7 @@ class StageMeasurement:
         most = 1 if self.request.objective == "memory" else _MOST_ROUNDS
         while self.alive and len(self.rounds) < most and self._has_time(end):
             self._measure_round(end)
+            self._shed(end)
         return tuple(self._judge(stage, name) for name in self.edits)
 
     def _has_time(self, end: float) -> bool:
@@ -88,6 +90,17 @@ class StageMeasurement:
         for name in list(self.alive):
             self._drop_flawed(name, steps)
         self.bench.report(f"round {len(self.rounds)}: {', '.join(self._describe(name) for name in self.alive) or '-'}")
+
+    def _shed(self, end: float) -> None:
+        """Give up the candidates that look worst, until the rounds that an interval needs fit into the time."""
+        left = STAGE_ROUNDS - len(self.rounds)
+        while left > 0 and len(self.alive) > 1:
+            needed_s = self.bench.process_s * (1 + bool(self.base) + len(self.alive)) * left
+            if self.clock() + needed_s <= end:
+                return
+            compared = {name: self._compare_base(name) for name in self.alive}
+            worst = max(compared, key=lambda name: math.inf if (each := compared[name]) is None else each.ratio)
+            del self.alive[worst]
 
     def _drop_flawed(self, name: str, steps: Mapping[str, RoundSteps]) -> None:
         compared = compare_losses(steps[name].notes.losses, self.losses, self.edits[name])
@@ -219,7 +232,11 @@ def prove_edits(
 
 
 def _is_narrow(ratio: StepRatio) -> bool:
-    return ratio.low is not None and ratio.high is not None and ratio.high / ratio.low < (1 + _PRECISION) ** 2
+    """True if the interval is narrow, or narrow beside the gain that it is of."""
+    if ratio.low is None or ratio.high is None:
+        return False
+    half = math.log(ratio.high / ratio.low) / 2
+    return half <= max(math.log1p(_PRECISION), _OF_THE_GAIN * abs(math.log(ratio.ratio)))
 
 
 def _judge_speed(ratio: StepRatio) -> SpeedVerdict:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.errors import PerfkitError
+from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json, write_json
 from perfkit.measure.launch.rank_processes import end_ranks, start_rank
 from perfkit.store.layout import OUTPUT_FILE, SUITE_FILE, get_rank_folder
@@ -20,7 +20,7 @@ _TAIL_LINES = 12
 _MORE_S = 60.0  # after its limit, to end at a step and to write
 
 
-class ScriptFailedError(PerfkitError):
+class ScriptFailedError(UsageError):
     """The script as it is does not train."""
 
     id = "tune.script_failed"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.core.record import get_value
-from perfkit.devices.accelerator import has_own_memory
+from perfkit.devices.accelerator import Accelerator, get_accelerator, has_own_memory
 from perfkit.devices.machine.machine import list_usable_cpus
 from perfkit.store.suite_reader import read_suite
 from perfkit.tune.patch.script_edits import EditPlace
@@ -35,7 +35,7 @@ class ScriptBench:
         self.request, self.folder, self.report = request, folder, report
         self.root, self.script = find_root(request.script)
         self.sources = read_sources(self.root, self.script, ())
-        self.place = EditPlace("cpu", has_bf16=True, cores=len(list_usable_cpus()))
+        self.place = EditPlace("cpu", len(list_usable_cpus()))
         self.process_s = 0.0
         self.peaks: dict[Edits, float | None] = {}
 
@@ -51,7 +51,14 @@ class ScriptBench:
         recorded = self.record(())
         self.process_s = _ROUND_SHARE * (time.monotonic() - began)
         device = read_suite(recorded.folder).runs[0].spec.launch.device
-        self.place = EditPlace(device, _has_bf16(device), self.place.cores)
+        accelerator = get_accelerator(device)
+        self.place = EditPlace(
+            device,
+            self.place.cores,
+            has_bf16=_has_bf16(accelerator),
+            has_tf32=accelerator.has_nvml,
+            copies=accelerator.has_own_memory,
+        )
         self.sources = read_sources(self.root, self.script, recorded.notes.files)
         return recorded
 
@@ -110,10 +117,7 @@ def get_peak_bytes(recorded: RecordedScript) -> float | None:
     return get_value(get_variant(recorded).peak_allocated)
 
 
-def _has_bf16(device: str) -> bool:
+def _has_bf16(accelerator: Accelerator) -> bool:
     """True if the device computes in bf16. A CPU does, if slowly: that is measured."""
-    if device != "cuda":
-        return True
-    import torch
-
-    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    supports = getattr(accelerator.runtime, "is_bf16_supported", None)
+    return supports is None or bool(supports(including_emulation=False))

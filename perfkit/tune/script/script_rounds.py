@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from perfkit.core.errors import PerfkitError, RunFormatError
+from perfkit.core.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.core.files import read_json, write_json
 from perfkit.core.record import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
@@ -53,7 +53,7 @@ class RoundSteps(NamedTuple):
     notes: ScriptNotes
 
 
-class ScriptEndedError(PerfkitError):
+class ScriptEndedError(UsageError):
     """A script has ended before there were enough steps to compare."""
 
     id = "tune.script_ended"
