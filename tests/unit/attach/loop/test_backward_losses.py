@@ -1,7 +1,5 @@
 """The losses of a loop's first steps are those that its backward passes begin with."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.autograd
@@ -10,12 +8,12 @@ from perfkit.attach.loop.backward_losses import BackwardLosses
 
 
 @pytest.fixture
-def losses(monkeypatch: pytest.MonkeyPatch) -> Iterator[BackwardLosses]:
+def losses(monkeypatch: pytest.MonkeyPatch) -> BackwardLosses:
     """Losses of at most two steps; the engine is put back."""
     monkeypatch.setattr(torch.autograd, "_engine_run_backward", torch.autograd.__dict__["_engine_run_backward"])
     followed = BackwardLosses(2)
     followed.install(lambda: None)
-    yield followed
+    return followed
 
 
 def test_each_backward_pass_of_a_step_counts(losses: BackwardLosses) -> None:

@@ -7,8 +7,8 @@ import pytest
 from perfkit.core.record import StepSamples
 from perfkit.tune.script.judge_edits import (
     LossComparison,
-    LossReference,
     Losses,
+    LossReference,
     StepRatio,
     allows,
     compare_losses,
@@ -48,7 +48,8 @@ def test_the_ratio_of_rounds_and_its_interval() -> None:
     ratio = compare_steps(rounds, "b", "a", by_turns=True)
     assert ratio is not None
     assert ratio.ratio == pytest.approx(0.5, rel=1e-3)
-    assert ratio.low is not None and ratio.high is not None
+    assert ratio.low is not None
+    assert ratio.high is not None
     assert 0.45 < ratio.low < 0.5 < ratio.high < 0.55
     assert judge_ratio(ratio)[0] == "improves"
     assert judge_ratio(compare_steps(rounds, "a", "b", by_turns=True))[0] == "slower"
