@@ -33,7 +33,8 @@ _PRECISION, _OF_THE_GAIN = 0.025, 0.1
 
 
 class StageMeasurement:
-    """The rounds of one stage. `losses` collects those of the original's processes, for all stages."""
+    """The rounds of one stage, added to `rounds`: those of earlier stages on top of the same edits count, too. `losses`
+    collects those of the original's processes, for all stages."""
 
     def __init__(
         self,
@@ -42,13 +43,14 @@ class StageMeasurement:
         chosen: Sequence[tuple[Edits, RankedEdit | None]],
         request: ScriptRequest,
         losses: LossReference,
+        rounds: list[Mapping[str, RoundSteps]],
         clock: Callable[[], float],
     ) -> None:
+        self.rounds, self.measured = rounds, 0
         self.bench, self.base, self.request, self.losses, self.clock = bench, base, request, losses, clock
         self.expected = {name_edits(edits): ranked for edits, ranked in chosen}
         self.alive = {name_edits(edits): edits for edits, _ in chosen}
         self.edits = dict(self.alive)
-        self.rounds: list[Mapping[str, RoundSteps]] = []
         self.flaws: dict[str, tuple[TrialOutcome, str]] = {}
         self.peaks: dict[str, float | None] = {}
 
@@ -58,7 +60,7 @@ class StageMeasurement:
         if self.request.objective == "memory" or self.request.limit_bytes is not None:
             self._record_peaks()
         most = 1 if self.request.objective == "memory" else _MOST_ROUNDS
-        while self.alive and len(self.rounds) < most and self._has_time(end):
+        while self.alive and self.measured < most and self._has_time(end):
             self._measure_round(end)
             self._shed(end)
         return tuple(self._judge(stage, name) for name in self.edits)
@@ -67,14 +69,13 @@ class StageMeasurement:
         """True if there are too few rounds yet, or another one fits into the time."""
         references = 1 + bool(self.base)
         return (
-            len(self.rounds) < STAGE_ROUNDS
-            or self.clock() + self.bench.process_s * (references + len(self.alive)) < end
+            self.measured < STAGE_ROUNDS or self.clock() + self.bench.process_s * (references + len(self.alive)) < end
         )
 
     def _measure_round(self, end: float) -> None:
         references: list[Edits] = [(), self.base] if self.base else [()]
         variants = [*references, *self.alive.values()]
-        left = max(1, STAGE_ROUNDS - len(self.rounds))
+        left = max(1, STAGE_ROUNDS - self.measured)
         turns_s = max((end - self.clock()) / left / 2, 1.0)
         try:
             steps = self.bench.measure(variants, turns_s, echo=self.losses.echo is None)
@@ -84,16 +85,17 @@ class StageMeasurement:
             self._drop(error.variant, "failed", str(error))
             return
         self.rounds.append(steps)
+        self.measured += 1
         self.losses.originals.append(steps[ORIGINAL].notes.losses)
         if ECHO in steps:
             self.losses.echo = steps[ECHO].notes.losses
         for name in list(self.alive):
             self._drop_flawed(name, steps)
-        self.bench.report(f"round {len(self.rounds)}: {', '.join(self._describe(name) for name in self.alive) or '-'}")
+        self.bench.report(f"round {self.measured}: {', '.join(self._describe(name) for name in self.alive) or '-'}")
 
     def _shed(self, end: float) -> None:
         """Give up the candidates that look worst, until the rounds that an interval needs fit into the time."""
-        left = STAGE_ROUNDS - len(self.rounds)
+        left = STAGE_ROUNDS - self.measured
         while left > 0 and len(self.alive) > 1:
             needed_s = self.bench.process_s * (1 + bool(self.base) + len(self.alive)) * left
             if self.clock() + needed_s <= end:
@@ -107,7 +109,7 @@ class StageMeasurement:
         if not allows(compared, self.edits[name], self.request.allow):
             self._drop(name, "losses differ", compared.reason or compared.verdict)
             return
-        if len(self.rounds) < STAGE_ROUNDS:
+        if self.measured < STAGE_ROUNDS:
             return
         ratio = self._compare_base(name)
         outcome, _ = judge_ratio(ratio)

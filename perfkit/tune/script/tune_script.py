@@ -2,7 +2,7 @@
 edits accepted so far, beside the original. The whole patch is then measured again in processes that chose nothing."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from perfkit.tune.script.record_script import RecordedScript
 from perfkit.tune.script.script_bench import Edits, ScriptBench, get_peak_bytes, get_variant, name_edits
 from perfkit.tune.script.script_copies import recognizes
 from perfkit.tune.script.script_request import ScriptRequest
+from perfkit.tune.script.script_rounds import RoundSteps
 from perfkit.tune.script.write_script_patch import make_script_patch
 from perfkit.tune.search.measure_trials import get_step_s
 
@@ -78,6 +79,7 @@ class _Search:
         self.best: Edits = ()
         self.recorded: RecordedScript | None = None
         self.losses = LossReference()
+        self.rounds: dict[Edits, list[Mapping[str, RoundSteps]]] = {}  # by the edits that their candidates extend
         self.begun_s = clock()
         self.result = _make_result(request, folder, command)
         if (folder / TUNE_FILE).is_file():
@@ -143,23 +145,26 @@ class _Search:
         stage = max((trial.stage for trial in self.result.trials), default=0) + 1
         names = ", ".join(name_edits(edits) for edits, _ in chosen)
         self.report(f"stage {stage}, on top of {name_edits(self.best)}: {names}")
-        measured = StageMeasurement(self.bench, self.best, chosen, self.request, self.losses, self.clock)
+        rounds = self.rounds.setdefault(self.best, [])
+        measured = StageMeasurement(self.bench, self.best, chosen, self.request, self.losses, rounds, self.clock)
         trials = measured.run(stage, budget_s)
         accepted = _find_best(trials, self.request.objective)
         trials = tuple(replace(each, outcome="accepted") if each is accepted else each for each in trials)
-        self.result = replace(self.result, trials=(*self.result.trials, *trials))
+        again = {(trial.variant, trial.base) for trial in trials}  # was undecided
+        earlier = (trial for trial in self.result.trials if (trial.variant, trial.base) not in again)
+        self.result = replace(self.result, trials=(*earlier, *trials))
         if accepted is not None:
             self.best = tuple(accepted.variant.split("+"))
             self.report(f"stage {stage}: accepted {accepted.variant}")
         self._note_untried(ranking)
         self.store("interrupted", "")
-        more = accepted is not None or len(chosen) < len(ranking.edits)
+        more = accepted is not None or any(map(_is_promising, trials)) or len(chosen) < len(ranking.edits)
         return "" if more else "no candidate is left"
 
     def _rank_open(self, recorded: RecordedScript) -> EditRanking:
         """The ranking of the edits that the source has a place for, without those that cannot help."""
         hopeless = {name for trial in self.result.trials if trial.outcome in _HOPELESS for name in _get_added(trial)}
-        tried = {trial.variant for trial in self.result.trials}
+        tried = {trial.variant for trial in self.result.trials if not _is_promising(trial)}
         offered = [
             EDITS_BY_NAME[name]
             for name in self.request.edits
@@ -168,7 +173,8 @@ class _Search:
             and recognizes(self.bench.sources, self.best, name, self.bench.place)
         ]
         ranking = rank_edits(offered, recorded, self.request.objective, self.best)
-        helpful = self._list_helpful()
+        promising = [name for trial in self.result.trials if _is_promising(trial) for name in _get_added(trial)]
+        helpful = [*self._list_helpful(), *promising]
         left = [each for each in ranking.edits if name_edits((*self.best, each.edit.name)) not in tried]
         return EditRanking(tuple(sorted(left, key=lambda each: each.edit.name not in helpful)), ranking.untried)
 
@@ -245,6 +251,11 @@ def _get_added(trial: Trial) -> tuple[str, ...]:
     base = trial.base.split("+")
     added = tuple(name for name in trial.variant.split("+") if name not in base)
     return added if len(added) == 1 else ()
+
+
+def _is_promising(trial: Trial) -> bool:
+    """True if more rounds may prove an improvement."""
+    return trial.outcome == "undecided" and trial.gain_ratio is not None and trial.gain_ratio < 1 - NOTABLE_SHARE
 
 
 def _find_best(trials: tuple[Trial, ...], objective: str) -> Trial | None:
