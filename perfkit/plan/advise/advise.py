@@ -23,7 +23,7 @@ from perfkit.store.bench_command import format_request_command
 
 # Minimum saving of the step or the peak to join a technique: less is not worth its risk.
 _NOTABLE = 0.01
-_TIMES = (2, 4)  # the batch size, if batches are compared
+LARGER_BATCHES = (2, 4)  # times the batch size, if batches are compared
 
 
 def advise(
@@ -57,7 +57,7 @@ def advise(
     requested_labels = list(variants)
     if goal == "cost" and size is not None:
         requested_labels += [
-            batch for times in _TIMES if (batch := _make_batch_technique(size * times)) not in requested_labels
+            batch for times in LARGER_BATCHES if (batch := _make_batch_technique(size * times)) not in requested_labels
         ]
     candidates, left_out = select_candidates(requested_labels, subject, goal, size)
     estimates = VariantEstimates(subject.step, plan, size, limit)

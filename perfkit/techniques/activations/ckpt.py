@@ -125,7 +125,7 @@ class Ckpt(Technique):
         float, msgspec.Meta(ge=0, lt=1, description="share of the activation memory to keep, for mode=budget")
     ] = 0.5
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
         if self.fit is not None:
             return {}
         if self.mode == "budget":

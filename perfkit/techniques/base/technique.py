@@ -147,8 +147,9 @@ class Technique(Struct):
         """True if code is compiled before its first step, which takes long."""
         return False
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
-        """Other values of its parameters, which a search tries one at a time once the technique is accepted."""
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
+        """Other values of its parameters on this kind of device, which a search tries one at a time once the technique
+        is accepted."""
         return {}
 
     def ranks(self) -> RankRequirement:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
+import torch
 
 from perfkit.core.errors import UsageError
 from perfkit.core.record import Claim, ParityRule, Relation
@@ -49,7 +50,7 @@ class Batch(Technique):
     def resize_workload(self, workload: WorkloadSpec) -> WorkloadSpec:
         return workload if self.size is None else workload.replace_params(**{PARAMETER: self.size})
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
         if self.size is None:
             return {}
         return {"size": (2 * self.size, max(1, self.size // 2))}

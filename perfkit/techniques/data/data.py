@@ -74,7 +74,7 @@ class Data(Technique):
         | None
     ) = None
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
         if not self.workers:
             return {"workers": (1,)}
         return {"workers": (2 * self.workers,), "prefetch": (2 * (self.prefetch or 2),), "persistent": (True,)}

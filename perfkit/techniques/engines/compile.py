@@ -79,9 +79,11 @@ class Compile(Technique):
     fullgraph: bool = False
     dynamic: bool | None = None
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
         other = "block" if self.scope == "model" else "model"
-        return {"scope": (other,), "mode": ("max-autotune-no-cudagraphs", "reduce-overhead")}
+        # On a CPU, autotuning compiles for minutes.
+        modes = ("reduce-overhead", "max-autotune-no-cudagraphs") if get_accelerator(device).has_graphs else ()
+        return {"scope": (other,), "mode": modes}
 
     def unavailable(self, device: torch.device) -> str | None:
         if self.mode == "reduce-overhead" and not get_accelerator(device).has_graphs:

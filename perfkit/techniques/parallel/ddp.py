@@ -137,7 +137,7 @@ class Ddp(Technique):
         if self.share != 0.01 and self.hook != "topk":
             raise ValueError("share needs hook=topk")
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
         bucket = self.bucket_mb or 25
         return {"bucket_mb": (4 * bucket, max(1, bucket // 4))}
 

@@ -72,7 +72,7 @@ class Bf16(Technique):
 
     update: Literal["kahan", "stochastic", "nearest"] = "kahan"
 
-    def propose_settings(self) -> Mapping[str, tuple[ParamValue, ...]]:
+    def propose_settings(self, device: torch.device) -> Mapping[str, tuple[ParamValue, ...]]:
         return {"update": ("nearest" if self.update != "nearest" else "kahan",)}
 
     def package(self) -> Package | None:

@@ -9,10 +9,11 @@ import torch
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.plan import Interval
-from perfkit.core.spec import format_variant_label
+from perfkit.core.spec import TechniqueSpec, format_variant_label
 from perfkit.core.units import format_bytes, format_percent
 from perfkit.measure.redundant_size import read_batch_size
 from perfkit.plan.advise.advice import LossRisk
+from perfkit.plan.advise.advise import LARGER_BATCHES
 from perfkit.plan.advise.candidates import Candidate, judge_loss_risk, select_candidates
 from perfkit.plan.advise.subject import AdviceSubject, make_run_subject
 from perfkit.plan.advise.time_saving import estimate_time_saved
@@ -65,7 +66,10 @@ def rank_candidates(folder: Path, request: TuneRequest, base: Techniques, base_n
     """
     subject = make_run_subject(folder, variant=base_name)
     size = read_batch_size(request.bench.workload, request.bench.device)
-    offered = (*_extend_base(base, request.offered), *list_settings(base, request.chosen))
+    offered = (
+        *_extend_base(base, (*request.offered, *_list_larger_batches(request, size))),
+        *list_settings(base, request.chosen, torch.device(request.bench.device)),
+    )
     selected, excluded = select_candidates(offered, subject, "cost", size)
     leading = None if subject.step is None else find_leading_finding(subject.step)
     untried = [UntriedVariant(variant=each.name, reason=each.reason) for each in excluded]
@@ -85,6 +89,13 @@ def rank_candidates(folder: Path, request: TuneRequest, base: Techniques, base_n
             untried.append(UntriedVariant(variant=candidate.name, reason=reason))
     ordered = sorted(ranked, key=lambda each: _compute_order(each, request))
     return Ranking(tuple(ordered), tuple(untried), leading)
+
+
+def _list_larger_batches(request: TuneRequest, size: int | None) -> tuple[Techniques, ...]:
+    """Batches of the workload's `size` times a few, where batches are compared and `-t` names no techniques."""
+    if request.objective != "cost" or request.chosen or size is None:
+        return ()
+    return tuple((TechniqueSpec(name="batch", params={"size": size * times}),) for times in LARGER_BATCHES)
 
 
 def _explain_exclusion(candidate: Candidate, request: TuneRequest) -> str:

@@ -3,6 +3,7 @@
 from statistics import fmean
 from typing import NamedTuple
 
+from perfkit.core.sampling import LEAST_ROUNDS
 from perfkit.store.suite_reader import StoredSuite
 
 # A variant's first run takes about this many times as long as the baseline's: techniques are applied, some compile.
@@ -21,6 +22,11 @@ class TrialCost(NamedTuple):
         """Count the candidates that a budget is enough for, with `anchors` more variants in each round."""
         left_s = budget_s - _ROUNDS * anchors * self.round_s
         return max(0, int(left_s / (_FIRST_RUN_FACTOR * self.first_s + _ROUNDS * self.round_s)))
+
+    def estimate_proof_s(self, variants: int) -> float:
+        """Estimate the time of new first runs of so many variants and the baseline, and of the fewest rounds whose
+        spread is known."""
+        return (variants + 1) * (self.first_s + LEAST_ROUNDS * self.round_s)
 
     def is_one_affordable(self, left_s: float) -> bool:
         """True if there is time for one more candidate and a round of it."""

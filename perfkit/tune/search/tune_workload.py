@@ -189,9 +189,11 @@ class _Search:
 
     def _choose_candidates(self, candidates: Sequence[RankedCandidate]) -> tuple[tuple[RankedCandidate, ...], float]:
         """The candidates that the stage's share of the budget is enough for, and that share in seconds."""
+        anchors = 2 if self.best else 1
         proof_share = _PROOF_SHARE if self.has_file else _SOLE_PROOF_SHARE
-        left_s = self._count_left_s() - proof_share * self.request.budget_s
-        budget_s, anchors = _STAGE_SHARE * left_s, 2 if self.best else 1
+        proof_s = max(proof_share * self.request.budget_s, self.cost.estimate_proof_s(anchors))
+        left_s = self._count_left_s() - proof_s
+        budget_s = _STAGE_SHARE * left_s
         count = self.cost.count_trials(budget_s, anchors)
         if count < _FEWEST:
             budget_s = left_s
@@ -220,8 +222,10 @@ class _Search:
         return self.request.budget_s - (self.clock() - self.begun_s)
 
     def _prove(self) -> Proof | None:
-        left_s = max((_VARIANT_SHARE if self.has_file else 1.0) * self._count_left_s(), 1.0)
         best, single = format_variant_label(self.best), self.result.best_single
+        # Even if that takes longer than the budget: without a proof all was in vain.
+        enough_s = self.cost.estimate_proof_s(1 if single in ("", best) else 2)
+        left_s = max((_VARIANT_SHARE if self.has_file else 1.0) * self._count_left_s(), enough_s)
         self.report(f"proof of {best} in new processes, {format_seconds(left_s)}")
         alone = parse_variants(single)[0] if single else None
         return self.bench.prove_variant(self.folder / PROOF_FOLDER, self.best, alone, left_s)

@@ -106,7 +106,11 @@ def _build_tiles(result: TuneResult) -> Iterator[Tile]:
             yield Tile("Peak memory", Cell(units.format_bytes(proof.peak_bytes), detail=before, value=proof.peak_bytes))
     stages = len({trial.stage for trial in result.trials})
     yield Tile(
-        "Trials", Cell(str(len(result.trials)), detail=f"in {stages} stages, {units.format_seconds(result.spent_s)}")
+        "Trials",
+        Cell(
+            str(len(result.trials)),
+            detail=f"in {stages} stage{'' if stages == 1 else 's'}, {units.format_seconds(result.spent_s)}",
+        ),
     )
 
 

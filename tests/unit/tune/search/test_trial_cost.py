@@ -31,3 +31,7 @@ def test_a_budget_is_enough_for_first_runs_and_three_rounds(budget_s: float, anc
 
 def test_the_last_candidate_needs_a_first_run_and_a_round() -> None:
     assert [TrialCost(10.0, 5.0).is_one_affordable(left_s) for left_s in (30.0, 31.0)] == [False, True]
+
+
+def test_a_proof_runs_everything_anew() -> None:
+    assert TrialCost(10.0, 5.0).estimate_proof_s(2) == 3 * (10.0 + 4 * 5.0)

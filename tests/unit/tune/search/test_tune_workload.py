@@ -131,11 +131,11 @@ def test_without_an_improvement_nothing_is_proven(tmp_path: Path, search: Any) -
 def test_a_stage_takes_as_many_candidates_as_its_share_of_the_budget_allows(tmp_path: Path, search: Any) -> None:
     bench = FakeBench(tmp_path / "trials", RATIOS)
     result = search(bench, "amp,optim:use=fused,ckpt,inplace", budget_s=190.0)
-    # 142 s are left before the proof, 71 of them for the stage: 15 for the baseline, and 30 for each candidate, which
+    # 120 s are left before the proof, 60 of them for the stage: 15 for the baseline, and 30 for each candidate, which
     # are less than two: it takes all that is left.
-    assert bench.log[0] == ("amp", "optim:use=fused", "ckpt", "inplace")
-    assert bench.log[1] == ("optim:use=fused+amp+inplace", "optim:use=fused")
-    assert result.end_reason
+    assert bench.log[0] == ("amp", "optim:use=fused", "ckpt")
+    assert next(trial.variant for trial in result.accepted) == "optim:use=fused"
+    assert {"optim:use=fused+inplace"} <= {each.variant for each in result.untried}
 
 
 def test_of_what_may_improve_more_is_measured_before_anything_else(tmp_path: Path, search: Any) -> None:
