@@ -3,7 +3,6 @@
 from statistics import fmean
 from typing import NamedTuple
 
-from perfkit.core.sampling import LEAST_ROUNDS
 from perfkit.store.suite_reader import StoredSuite
 
 # A variant's first run takes about this many times as long as the baseline's: techniques are applied, some compile.
@@ -24,9 +23,8 @@ class TrialCost(NamedTuple):
         return max(0, int(left_s / (_FIRST_RUN_FACTOR * self.first_s + _ROUNDS * self.round_s)))
 
     def estimate_proof_s(self, variants: int) -> float:
-        """Estimate the time of new first runs of so many variants and the baseline, and of the fewest rounds whose
-        spread is known."""
-        return (variants + 1) * (self.first_s + LEAST_ROUNDS * self.round_s)
+        """Estimate the time of new first runs of so many variants and the baseline, and of a few rounds."""
+        return (variants + 1) * (self.first_s + _ROUNDS * self.round_s)
 
     def is_one_affordable(self, left_s: float) -> bool:
         """True if there is time for one more candidate and a round of it."""

@@ -83,6 +83,7 @@ _NOT_MEANT = {
     ("memory.activations", "data"),
     ("memory.recomputed_activations", "ckpt"),  # what is checkpointed is another choice of blocks
     ("steps.outliers", "ckpt"),  # files
+    ("loop.checkpoints", "ckpt"),
 }
 
 

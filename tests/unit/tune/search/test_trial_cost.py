@@ -34,4 +34,4 @@ def test_the_last_candidate_needs_a_first_run_and_a_round() -> None:
 
 
 def test_a_proof_runs_everything_anew() -> None:
-    assert TrialCost(10.0, 5.0).estimate_proof_s(2) == 3 * (10.0 + 4 * 5.0)
+    assert TrialCost(10.0, 5.0).estimate_proof_s(2) == 3 * (10.0 + 3 * 5.0)
