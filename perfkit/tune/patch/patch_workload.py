@@ -1,6 +1,5 @@
 """Writes the best variant into the workload's own file, and proves the patched program."""
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from perfkit.core.spec import parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.tune.model.tune_request import Techniques
 from perfkit.tune.model.tune_result import PATCH_FILE, PATCH_FOLDER, PatchProof, ProgramPatch
+from perfkit.tune.patch.patch_commands import add_file_commands
 from perfkit.workloads.user_workload import get_source_file
 
 
@@ -56,13 +56,7 @@ def patch_workload(
         return replace(patch, reason=str(error))
     reason = explain_failure(proof, tolerance)
     patch = replace(patch, holds=not reason, reason=reason, tolerance=tolerance, proof=proof)
-    return add_patch_commands(patch, folder / PATCH_FILE) if patch.holds else patch
-
-
-def add_patch_commands(patch: ProgramPatch, file: Path) -> ProgramPatch:
-    """The patch with the commands that write it from its `file`, and that take it back."""
-    words = (str(Path(patch.path).resolve()), str(file.resolve()))
-    return replace(patch, apply=shlex.join(("patch", *words)), undo=shlex.join(("patch", "-R", *words)))
+    return add_file_commands(patch, folder / PATCH_FILE) if patch.holds else patch
 
 
 def explain_failure(proof: PatchProof, tolerance: float | None) -> str:

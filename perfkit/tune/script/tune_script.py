@@ -34,6 +34,7 @@ from perfkit.tune.script.script_copies import recognizes
 from perfkit.tune.script.script_request import ScriptRequest
 from perfkit.tune.script.script_rounds import RoundSteps
 from perfkit.tune.script.write_script_patch import make_script_patch
+from perfkit.tune.search.leading_finding import choose_leading_finding, describe_stage
 from perfkit.tune.search.measure_trials import get_step_s
 
 # Candidates of a stage, which all have a process at a time.
@@ -143,6 +144,10 @@ class _Search:
         if not chosen:
             return "the budget is used up" if ranking.edits else "no candidate is left"
         stage = max((trial.stage for trial in self.result.trials), default=0) + 1
+        lead = describe_stage(
+            stage, name_edits(self.best) if self.best else "", choose_leading_finding(recorded.analysis.findings)
+        )
+        self.result = replace(self.result, stages=(*self.result.stages, lead))
         names = ", ".join(name_edits(edits) for edits, _ in chosen)
         self.report(f"stage {stage}, on top of {name_edits(self.best)}: {names}")
         rounds = self.rounds.setdefault(self.best, [])

@@ -6,6 +6,7 @@ from pathlib import Path
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_bytes
 from perfkit.tune.model.tune_result import PATCH_FILE, PatchProof, ProgramPatch, Proof
+from perfkit.tune.patch.patch_commands import add_tree_commands
 from perfkit.tune.patch.script_edits import EDITS_BY_NAME, SCRIPT_EDITS, describe_edit
 from perfkit.tune.script.rank_edits import list_instructions
 from perfkit.tune.script.record_script import RecordedScript
@@ -39,7 +40,7 @@ def make_script_patch(
             pairs=proof.pairs,
             largest_difference=proof.largest_difference,
         )
-    return ProgramPatch(
+    patch = ProgramPatch(
         path=str(bench.request.script),
         diff=diff,
         written=edits,
@@ -49,6 +50,7 @@ def make_script_patch(
         tolerance=None if proof is None else proof.tolerance,
         proof=measured,
     )
+    return add_tree_commands(patch, bench.sources.root, folder / PATCH_FILE) if holds else patch
 
 
 def apply_script_patch(patch: ProgramPatch, folder: Path) -> tuple[Path, ...]:

@@ -229,7 +229,8 @@ def _build_script_commands(script: TunedScript, folder: str, result: TuneResult)
     again = shlex.join(("perfkit", "tune", script.path, *(("--", *script.arguments) if script.arguments else ())))
     commands = [NextCommand("Search again", again)]
     if result.patch is not None and result.patch.holds:
-        commands.insert(0, NextCommand("Apply the patch", f"patch -p1 < {folder}/{PATCH_FILE}"))
+        commands.insert(0, NextCommand("Take the patch back", result.patch.undo))
+        commands.insert(0, NextCommand("Apply the patch", result.patch.apply))
     if result.conclusion == "interrupted":
         commands.insert(0, NextCommand("Continue", f"perfkit tune --resume {folder}"))
     yield Table(
