@@ -1,22 +1,17 @@
 """The report on a search: the answer, the trials as a chart and a table, and what to run."""
 
-import shlex
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from perfkit.core import units
 from perfkit.core.spec import BASELINE
 from perfkit.store.summary import SUMMARY_FILE, TUNE_FILE, ReportSummary
 from perfkit.tune.model.tune_result import (
     PATCH_FILE,
-    PROOF_FOLDER,
-    TRIALS_FOLDER,
     PatchInstruction,
     ProgramPatch,
     SwitchedTechnique,
     Trial,
     TrialOutcome,
-    TunedScript,
     TuneResult,
     UntriedVariant,
 )
@@ -29,6 +24,7 @@ from perfkit_reports.document.weight import Weight
 from perfkit_reports.palette import Style
 from perfkit_reports.subjects.tables import make_table
 from perfkit_reports.subjects.tune import search_path
+from perfkit_reports.subjects.tune.next_commands import build_commands
 from perfkit_reports.subjects.tune.search_path import ACCEPTED, EXCLUDED, IMPROVES, NO_BETTER, SearchPoint
 from perfkit_reports.subjects.tune.stages_table import build_stages
 from perfkit_reports.subjects.tune.tune_headline import build_headline, format_speed_interval, list_lead
@@ -42,13 +38,6 @@ _STYLES: dict[TrialOutcome, Style] = {
 }
 _TONES: dict[TrialOutcome, str] = {"accepted": "good", "improves": "good", "undecided": "unsure"}
 _NAMED = 10  # points with a label
-
-
-class NextCommand(NamedTuple):
-    """A command with what it is for."""
-
-    goal: str
-    command: str
 
 
 def build_document(result: TuneResult) -> Document:
@@ -68,7 +57,7 @@ def build_document(result: TuneResult) -> Document:
             *_build_trials(result),
             *build_stages(result),
             *_build_patch(result),
-            *_build_commands(result),
+            *build_commands(result),
         ),
         sections=(
             Section("untried", "Not tried", tuple(_build_untried(result)), folded=True),
@@ -197,53 +186,6 @@ def _describe_patch(patch: ProgramPatch) -> str:
     return f"{PATCH_FILE} makes {patch.path} {gain} as fast, measured in {patch.proof.pairs} pairs of processes."
 
 
-def _build_commands(result: TuneResult) -> Iterator[Block]:
-    folder = shlex.quote(result.folder) if result.folder else "FOLDER"
-    if result.script is not None:
-        yield from _build_script_commands(result.script, folder, result)
-        return
-    commands = [NextCommand("See all measurements", f"perfkit report {folder}/{TRIALS_FOLDER}")]
-    if result.best:
-        workload, best = shlex.quote(result.workload), shlex.quote(result.best)
-        commands.insert(0, NextCommand("Measure again", f"perfkit bench -w {workload} -t {best}"))
-    if result.patch is not None and result.patch.holds:
-        commands.insert(0, NextCommand("Take the patch back", result.patch.undo))
-        commands.insert(0, NextCommand("Apply the patch", result.patch.apply))
-    if result.conclusion == "not proven":
-        commands.insert(
-            0, NextCommand("Decide", f"perfkit bench --into {folder}/{PROOF_FOLDER} -t {best} --precision 1%")
-        )
-    yield Table(
-        id="next",
-        title="What to do",
-        columns=_COMMAND_COLUMNS,
-        rows=commands,
-        what="command",
-        weight=Weight.BRIEF,
-        whole=True,
-    )
-
-
-def _build_script_commands(script: TunedScript, folder: str, result: TuneResult) -> Iterator[Block]:
-    """What to run after the search for edits of a script."""
-    again = shlex.join(("perfkit", "tune", script.path, *(("--", *script.arguments) if script.arguments else ())))
-    commands = [NextCommand("Search again", again)]
-    if result.patch is not None and result.patch.holds:
-        commands.insert(0, NextCommand("Take the patch back", result.patch.undo))
-        commands.insert(0, NextCommand("Apply the patch", result.patch.apply))
-    if result.conclusion == "interrupted":
-        commands.insert(0, NextCommand("Continue", f"perfkit tune --resume {folder}"))
-    yield Table(
-        id="next",
-        title="What to do",
-        columns=_COMMAND_COLUMNS,
-        rows=commands,
-        what="command",
-        weight=Weight.BRIEF,
-        whole=True,
-    )
-
-
 def _build_untried(result: TuneResult) -> Iterator[Block]:
     yield from make_table("untried-table", "Not tried", _UNTRIED_COLUMNS, result.untried, "variant", show_title=False)
     if not result.untried:
@@ -296,10 +238,6 @@ _TRIAL_COLUMNS: tuple[Column[Trial], ...] = (
     Column("Over its base", _make_gain_cell, help="over the variant that it extends"),
     Column("Peak memory", _make_peak_cell, weight=Weight.BRIEF),
     Column("Simulated saving", _make_expected_cell, help="per step, before the trial"),
-)
-_COMMAND_COLUMNS: tuple[Column[NextCommand], ...] = (
-    Column("Goal", lambda row: Cell(row.goal), numeric=False, weight=Weight.BRIEF),
-    Column("Command", lambda row: Cell(row.command), numeric=False, code=True, wrap=True, weight=Weight.BRIEF),
 )
 _HAND_COLUMNS: tuple[Column[PatchInstruction], ...] = (
     Column("Technique", lambda row: Cell(row.technique), numeric=False),
