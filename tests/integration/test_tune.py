@@ -20,7 +20,7 @@ def tune(perfkit: Any, function: str, *options: str) -> TuneResult:
     shutil.copy(PROGRAM, perfkit.folder / "train.py")
     ended = perfkit(
         "tune", "-w", f"train.py:{function}", "-t", "optim:use=fused", "--threads", "1", "--no-calibrate", "--budget",
-        "10min", "--out", "tuned", *options, "-q",
+        "4min", "--out", "tuned", *options, "-q",
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     return read_tune_result(perfkit.folder / "tuned")

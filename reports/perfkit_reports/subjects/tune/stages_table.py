@@ -22,7 +22,7 @@ def _make_finding_cell(stage: SearchStage) -> Cell:
 
 
 _STAGE_COLUMNS: tuple[Column[SearchStage], ...] = (
-    Column("Stage", lambda stage: Cell(str(stage.number), value=stage.number)),
+    Column("Stage", lambda stage: Cell(str(stage.number), value=stage.number), numeric=False),
     Column("On top of", lambda stage: Cell(stage.base or BASELINE), numeric=False),
     Column("Leading finding", _make_finding_cell, numeric=False, help="the largest gain in its trace"),
     Column("Answered by", lambda stage: Cell(", ".join(stage.techniques)), numeric=False),
