@@ -56,7 +56,7 @@ FAULTS = (
                 "loss.backward(retain_graph=True)\n        optimizer.zero_grad()\n        loss.backward()",
             ),
         ),
-        ("autograd.unused_gradients",),
+        ("autograd.repeated_backward",),
     ),
     Fault(
         "anomaly_detection",

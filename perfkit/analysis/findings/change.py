@@ -11,6 +11,7 @@ from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 # Removable parts, in addition to the named parts of the step (`trace_view`).
 RECOMPUTED = "recomputed ops"
 UNUSED = "ops of an unused graph"
+REPEATED = "backward of a graph that ran backward before"
 SHORT = "launches of short kernels"
 
 Row = OpRow | ProductRow | CollectiveRow | CopyRow

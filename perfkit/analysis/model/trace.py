@@ -173,8 +173,9 @@ class CopyRow(Struct):
     efficiency_reason: str = ""
 
 
-class UnusedGraph(Struct):
-    """Forward ops that record nodes of autograd's graph that no backward pass runs, per step."""
+class GraphWork(Struct):
+    """Ops of nodes of autograd's graph, per step: forward ops whose nodes no backward pass runs, or backward ops of
+    nodes that ran before."""
 
     ops: float
     seconds: float
@@ -285,7 +286,8 @@ class RankTrace(Struct):
     collectives: tuple[CollectiveRow, ...] = ()
     copies: tuple[CopyRow, ...] = ()
     recompute: Recompute | None = None
-    unused_graph: UnusedGraph | None = None
+    unused_graph: GraphWork | None = None
+    repeated_backward: GraphWork | None = None
     mfu: Quantity
     hfu: Quantity
     memory: MemoryAccount | None = None

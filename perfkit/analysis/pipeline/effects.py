@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from perfkit.analysis.findings.change import RECOMPUTED, SHORT, UNUSED, Change, Takes
+from perfkit.analysis.findings.change import RECOMPUTED, REPEATED, SHORT, UNUSED, Change, Takes
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow
 from perfkit.analysis.replay.change_effect import ChangeEffect
 from perfkit.analysis.replay.edges import Flags, Floats
@@ -30,7 +30,7 @@ from perfkit.analysis.trace.work.link_copies import is_pageable_copy, parse_copy
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.cost.calls.collective import SYNCHRONIZING
 from perfkit.trace.model import NONE, Category, Ints
-from perfkit.trace.ops.unused_graph import find_unused_graph
+from perfkit.trace.ops.graph_use import find_repeated_backward, find_unused_graph
 
 
 def build_effect(
@@ -63,6 +63,9 @@ def build_effect(
     if UNUSED in names:
         unused = within & np.append(find_unused_graph(ops), False)[pieces.owner]
         takes[unused], joins[unused] = 0.0, True
+    if REPEATED in names:
+        repeated = within & np.append(find_repeated_backward(ops), False)[pieces.owner]
+        takes[repeated], joins[repeated] = 0.0, True
     if SHORT in names and pieces.on_device:
         short = within & (ops.trace.category[pieces.event] == Category.KERNEL) & (pieces.busy_ns < SHORT_S * 1e9)
         joins[find_followers(replayed.graph, short)] = True

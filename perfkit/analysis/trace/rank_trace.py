@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from perfkit.analysis.model.launches import DeviceLoad
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
-from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, Recompute, TraceFileInfo, UnusedGraph
+from perfkit.analysis.model.trace import GraphWork, PrecisionFlops, RankTrace, Recompute, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.device_rows import build_device_rows
@@ -71,9 +72,9 @@ from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
 from perfkit.devices.ceilings.peak import IEEE, TF32, Fp32Settings
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.model import NONE, Category, Trace
+from perfkit.trace.ops.graph_use import find_repeated_backward, find_unused_graph
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.ops.training import find_training, has_recorded_graph
-from perfkit.trace.ops.unused_graph import find_unused_graph
 from perfkit.trace.readers.trace_sources import derive_trace_name
 from perfkit.trace.steps.optimizer_spans import find_optimizers
 
@@ -229,7 +230,8 @@ def analyze_with_details(
         gathers=measure_parameter_gathers(work, engine.exchanged, asked),
         copies=build_copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
         recompute=_measure_recompute(work, engine.costs),
-        unused_graph=_measure_unused_graph(work),
+        unused_graph=_measure_graph_work(work, find_unused_graph(work.ops)),
+        repeated_backward=_measure_graph_work(work, find_repeated_backward(work.ops)),
         mfu=multiplied.mfu,
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,
@@ -366,12 +368,12 @@ def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | Non
     )
 
 
-def _measure_unused_graph(work: WorkItems) -> UnusedGraph | None:
-    """Measure forward ops of nodes that no backward pass runs; None without any."""
-    unused = np.append(find_unused_graph(work.ops), False)[work.owner] & (work.step != NONE)
-    if not unused.any():
+def _measure_graph_work(work: WorkItems, rows: NDArray[np.bool_]) -> GraphWork | None:
+    """Measure the work of some ops within steps; None without any."""
+    marked = np.append(rows, False)[work.owner] & (work.step != NONE)
+    if not marked.any():
         return None
     parts = count_parts(work)
-    return UnusedGraph(
-        ops=len(np.unique(work.owner[unused])) / parts, seconds=int(work.busy_ns[unused].sum()) / 1e9 / parts
+    return GraphWork(
+        ops=len(np.unique(work.owner[marked])) / parts, seconds=int(work.busy_ns[marked].sum()) / 1e9 / parts
     )

@@ -12,37 +12,37 @@ from perfkit.core.units import format_percent
 
 _NORMAL = 1.96  # of a 95 % interval
 
-# Title and advice by activity.
+# Title and advice by the id of the finding: `loop.` and the activity.
 TEXTS = {
-    "deep_copies": (
+    "loop.deep_copies": (
         "Step deep-copies Python objects or modules",
         "Copy once before the loop, and update the copy in place: torch._foreach_lerp_ or AveragedModel for averages.",
     ),
-    "checkpoints": (
+    "loop.checkpoints": (
         "Step saves a checkpoint",
         "Save every N steps, or in the background with torch.distributed.checkpoint.async_save.",
     ),
-    "worker_starts": (
+    "loop.worker_starts": (
         "DataLoader starts its workers again",
         "Keep the loader's workers with persistent_workers=True, and build the loader once.",
     ),
-    "file_reads": (
+    "loop.file_reads": (
         "Step reads files",
         "Read the file once before the loop, or in a DataLoader with workers.",
     ),
-    "printing": (
+    "loop.printing": (
         "Step prints or logs",
         "Log every N steps, and values only: formatting a tensor takes many ops.",
     ),
-    "garbage_collection": (
+    "loop.garbage_collection": (
         "Step collects garbage",
         "Remove gc.collect() from the step; freeze what lives long with gc.freeze() before the loop.",
     ),
-    "tensor_reads": (
+    "loop.tensor_reads": (
         "Step reads tensor values",
         "Compute with tensors, and read results every N steps.",
     ),
-    "python": (
+    "loop.python": (
         "Step runs Python outside of torch",
         "Move this code before the loop or into DataLoader workers, or compute it with tensors.",
     ),
@@ -62,10 +62,11 @@ def find_loop_activities(suite: SuiteView) -> Iterator[Finding]:
 
 
 def _report_activity(activity: LoopActivity, owner: str, samples: int, step_s: float) -> Finding:
-    title, action = TEXTS[activity.name]
+    finding_id = f"loop.{activity.name}"
+    title, action = TEXTS[finding_id]
     where = f", most in {activity.place}" if activity.place else ""
     return Finding(
-        id=f"loop.{activity.name}",
+        id=finding_id,
         severity="gain",
         title=f"{title}: {format_percent(activity.share, 0)} of the time",
         variant=owner,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import prod
 
-from perfkit.analysis.findings.change import UNUSED, leave_out, remove_rows
+from perfkit.analysis.findings.change import REPEATED, UNUSED, leave_out, remove_rows
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.time_split import PYTHON
@@ -24,7 +24,14 @@ _RANDOM = ("normal_", "uniform_", "random_", "randn", "rand", "randint", "bernou
 # Ops whose results people read: metrics, logs. Reductions are named by their class.
 _READ = ("sort", "argsort", "topk", "histc", "histogram", "bincount", "kthvalue", "median", "_local_scalar_dense")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "logical_and")
-_NAN_CHECKS = ("aten::ne", "aten::isnan", "aten::any", "aten::is_nonzero", "aten::all")
+_NAN_CHECKS = (
+    "aten::ne",
+    "aten::isnan",
+    "aten::any",
+    "aten::_is_any_true",
+    "aten::is_nonzero",
+    "aten::_local_scalar_dense",
+)
 _LEAST_CHECKS = 8
 
 
@@ -181,12 +188,31 @@ def find_unused_graph(view: TraceView) -> Iterator[RuleResult]:
         )
 
 
+def find_repeated_backward(view: TraceView) -> Iterator[RuleResult]:
+    """A graph that runs backward more than once."""
+    again = view.trace.repeated_backward
+    if again is not None and view.get_share(again.seconds) >= NOTABLE:
+        yield view.build_gain(
+            "autograd.repeated_backward",
+            "Backward runs again over the same graph",
+            f"{again.ops:,.0f} backward ops of nodes that ran before take {view.show_work_time(again.seconds)}",
+            "Add the losses and call backward() once, without retain_graph=True.",
+            again.seconds,
+            basis="assumes that one backward pass computes all gradients",
+            scope=("repeated backward",),
+            change=leave_out(REPEATED),
+            figures={"time_s": again.seconds, "ops": again.ops},
+        )
+
+
 def find_copies(view: TraceView) -> Iterator[RuleResult]:
     """Copies within the memory of a device that change no dtype: clones, concatenations, other layouts."""
     rows = [
         row
         for row in view.select_ops(OpClass.COPY)
-        if row.phase != "optimizer" and len({shape.dtype for shape in parse_shapes(row)}) < 2
+        if row.phase != "optimizer"
+        and row.name != "aten::_to_copy"  # converts
+        and len({shape.dtype for shape in parse_shapes(row)}) < 2
     ]
     took = sum_seconds(rows)
     if view.get_share(took) < COMMON:

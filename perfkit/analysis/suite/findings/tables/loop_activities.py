@@ -10,16 +10,16 @@ _SAMPLES = f"in at least {format_percent(COMMON, 0)} of the training thread's sa
 _GAIN = "The share of these samples of a step, up to the upper end of its 95 % interval."
 
 ACTIVITIES = tuple(
-    FindingKind(f"loop.{name}", GAIN, f"{trigger} {_SAMPLES}.", loop_activities.TEXTS[name][1], _GAIN)
-    for name, trigger in (
-        ("deep_copies", "`copy.deepcopy` runs"),
-        ("checkpoints", "A checkpoint is saved"),
-        ("worker_starts", "A DataLoader starts or stops its workers"),
-        ("file_reads", "The program reads a file outside of a DataLoader"),
-        ("printing", "The program prints, logs or formats tensors"),
-        ("garbage_collection", "`gc.collect()` runs"),
-        ("tensor_reads", "The program reads values of tensors (`.item()`, `.tolist()`, `.cpu()`, `.numpy()`)"),
-        ("python", "Python code outside of torch and of data loading holds the GIL"),
+    FindingKind(finding_id, GAIN, f"{trigger} {_SAMPLES}.", loop_activities.TEXTS[finding_id][1], _GAIN)
+    for finding_id, trigger in (
+        ("loop.deep_copies", "`copy.deepcopy` runs"),
+        ("loop.checkpoints", "A checkpoint is saved"),
+        ("loop.worker_starts", "A DataLoader starts or stops its workers"),
+        ("loop.file_reads", "The program reads a file outside of a DataLoader"),
+        ("loop.printing", "The program prints, logs or formats tensors"),
+        ("loop.garbage_collection", "`gc.collect()` runs"),
+        ("loop.tensor_reads", "The program reads values of tensors (`.item()`, `.tolist()`, `.cpu()`, `.numpy()`)"),
+        ("loop.python", "Python code outside of torch and of data loading holds the GIL"),
     )
 )
 

@@ -81,6 +81,13 @@ UNUSED_GRAPH = FindingKind(
     "Reuse the outputs of the first forward pass, or run under `torch.no_grad()`.",
     "The time of these ops.",
 )
+REPEATED_BACKWARD = FindingKind(
+    "autograd.repeated_backward",
+    GAIN,
+    f"Backward ops of graph nodes that ran backward before take {_LEAST} of the step.",
+    "Add the losses and call `backward()` once, without `retain_graph=True`.",
+    "The time of these ops.",
+)
 COPIES = FindingKind(
     "copy.materialized",
     GAIN,
@@ -100,5 +107,6 @@ RULES = (
     Rule(needless_work.find_extra_work, TraceView, About.STEP, (METRICS,)),
     Rule(needless_work.find_anomaly_checks, TraceView, About.STEP, (ANOMALY,)),
     Rule(needless_work.find_unused_graph, TraceView, About.STEP, (UNUSED_GRAPH,)),
+    Rule(needless_work.find_repeated_backward, TraceView, About.STEP, (REPEATED_BACKWARD,)),
     Rule(needless_work.find_copies, TraceView, About.STEP, (COPIES,)),
 )

@@ -1,12 +1,15 @@
-"""Forward ops that record nodes of autograd's graph that no backward pass runs."""
+"""Autograd's graph: forward ops whose nodes no backward pass runs, and nodes that run backward again."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import find_nearest
 from perfkit.trace.match_ids import map_processes
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.ops import Ops
+
+_ENGINE = "autograd::engine::evaluate_function"
 
 
 def find_unused_graph(ops: Ops) -> NDArray[np.bool_]:
@@ -35,4 +38,18 @@ def find_unused_graph(ops: Ops) -> NDArray[np.bool_]:
     unused[used] = False
     around = find_nearest(ops.parent, created)
     result: NDArray[np.bool_] = (around != NONE) & unused[around]
+    return result
+
+
+def find_repeated_backward(ops: Ops) -> NDArray[np.bool_]:
+    """Mark backward ops of nodes that ran backward before, as with `retain_graph=True`."""
+    runs = np.flatnonzero(
+        mark_named(ops.trace, ops.event, lambda name: name.startswith(_ENGINE)) & (ops.forward != NONE)
+    )
+    again = np.zeros(len(ops.event), np.bool_)
+    if len(runs):
+        _, first = np.unique(ops.forward[runs], return_index=True)
+        again[np.delete(runs, first)] = True
+    around = find_nearest(ops.parent, again)
+    result: NDArray[np.bool_] = around != NONE
     return result
