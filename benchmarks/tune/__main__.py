@@ -1,9 +1,10 @@
 """How true findings are: faults planted in training scripts, and the same scripts without them.
 
-    python -m benchmarks.tune [--only gains,findings] [--faults a,b] [--jobs 2] [--keep FOLDER]
+    python -m benchmarks.tune [--only gains,findings,tune] [--faults a,b] [--jobs 2] [--keep FOLDER]
 
 Each fault is recorded by `perfkit run`, and measured in turns of a few steps with its clean twin. Results are kept
-after each script: a second call measures what is missing, and analyzes kept recordings anew.
+after each script: a second call measures what is missing, and analyzes kept recordings anew. `tune` searches in each
+script with `perfkit tune`, and measures what was accepted once more; it takes the budget for each.
 """
 
 import argparse
@@ -13,22 +14,24 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.tune.fault import PROGRAMS, Fault, plant
+from benchmarks.tune.fault import PROGRAMS, Fault, plant, read_program
 from benchmarks.tune.faults import FAULTS
 from benchmarks.tune.lockstep import measure_gain
 from benchmarks.tune.recorded_findings import FindingsOfRun, analyze_recording, record_script
 from benchmarks.tune.report import as_markdown
 from benchmarks.tune.results import RESULTS, Results, read_results, write_results
+from benchmarks.tune.tuned_script import TunedRun, tune_script
 
 _USUAL_STEP_S = 0.05
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="gains,findings", help="what is measured  [default: gains,findings]")
+    parser.add_argument("--only", default="gains,findings", help="gains, findings, tune")
     parser.add_argument("--faults", help="ids of the faults, separated by commas; all by default")
     parser.add_argument("--turns", type=int, default=20, help="turns of each script")
     parser.add_argument("--jobs", type=int, default=1, help="scripts measured at once")
+    parser.add_argument("--budget", default="3min", help="of a search")
     parser.add_argument("--keep", type=Path, help="a folder for the recordings")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
@@ -42,6 +45,7 @@ def main() -> None:
             args.keep or Path(folder),
             turns=args.turns,
             jobs=args.jobs,
+            budget=args.budget,
             only=args.only.split(","),
             save=lambda: write_results(path, results),
         )
@@ -57,6 +61,7 @@ def measure(
     *,
     turns: int,
     jobs: int,
+    budget: str,
     only: Sequence[str],
     save: Callable[[], None],
 ) -> None:
@@ -70,16 +75,33 @@ def measure(
             clean = PROGRAMS / f"{fault.program}.py"
             results.gains[fault.id] = measure_gain(script, clean, fault.arguments, turn=fault.turn, turns=turns)
         if "findings" in only:
-            _record(results.faulty, fault.id, script, fault)
+            record(results.faulty, fault.id, script, fault)
         print(fault.id, flush=True)
         save()
 
     def measure_twin(fault: Fault) -> None:
-        _record(results.clean, fault.twin, PROGRAMS / f"{fault.program}.py", fault)
+        record(results.clean, fault.twin, PROGRAMS / f"{fault.program}.py", fault)
         print(fault.twin, flush=True)
         save()
 
-    def _record(runs: dict[str, FindingsOfRun], name: str, script: Path, fault: Fault) -> None:
+    def tune_fault(fault: Fault) -> None:
+        tune(results.tuned, fault.id, plant(fault), fault)
+
+    def tune_twin(fault: Fault) -> None:
+        tune(results.tuned_clean, fault.twin, read_program(fault), fault)
+
+    def tune(runs: dict[str, TunedRun], name: str, text: str, fault: Fault) -> None:
+        if name not in runs:
+            script = folder / "tuned" / name / f"{fault.program}.py"
+            shutil.rmtree(script.parent, ignore_errors=True)
+            script.parent.mkdir(parents=True)
+            script.write_text(text, encoding="utf-8")
+            out = script.parent / "search"
+            runs[name] = tune_script(script, fault.arguments, out, budget=budget, turn=fault.turn, turns=turns)
+        print(f"{name}: {runs[name].best or 'no gain'} {runs[name].wrong}", flush=True)
+        save()
+
+    def record(runs: dict[str, FindingsOfRun], name: str, script: Path, fault: Fault) -> None:
         """What is in the folder is analyzed anew: findings may have changed."""
         recording = folder / "recorded" / name
         if name in runs and not recording.exists():
@@ -100,6 +122,13 @@ def measure(
         list(pool.map(measure_fault, faults))
         if "findings" in only:
             list(pool.map(measure_twin, twins.values()))
+        if "tune" in only:
+            list(pool.map(tune_fault, faults))
+            list(
+                pool.map(
+                    lambda fault: tune(results.tuned_clean, fault.twin, read_program(fault), fault), twins.values()
+                )
+            )
 
 
 if __name__ == "__main__":

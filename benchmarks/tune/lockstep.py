@@ -34,7 +34,7 @@ def measure_gain(faulty: Path, clean: Path, arguments: Sequence[str], *, turn: i
     workers = [_start(script, arguments, turn) for script in (faulty, clean)]
     try:
         for worker in workers:
-            _read_times(worker)
+            _read_answer(worker)
         pairs = [[fmean(_take_turn(worker)) for worker in workers] for _ in range(_WARM_UP + turns)][_WARM_UP:]
     finally:
         for worker in workers:
@@ -56,6 +56,20 @@ def measure_gain(faulty: Path, clean: Path, arguments: Sequence[str], *, turn: i
     )
 
 
+def record_losses(script: Path, arguments: Sequence[str], steps: int) -> list[float]:
+    """The losses of the first steps, and of all backward passes in them."""
+    worker = _start(script, arguments, steps)
+    try:
+        losses = _read_answer(worker)["losses"]
+        assert worker.stdin is not None, "the worker was started with a pipe"
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+        return [*losses, *_read_answer(worker)["losses"]]
+    finally:
+        worker.kill()
+        worker.wait()
+
+
 def _start(script: Path, arguments: Sequence[str], turn: int) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "benchmarks.tune.lockstep_worker", str(turn), str(script)]
     return subprocess.Popen(
@@ -69,16 +83,16 @@ def _start(script: Path, arguments: Sequence[str], turn: int) -> "subprocess.Pop
 
 
 def _take_turn(worker: "subprocess.Popen[str]") -> list[float]:
-    assert worker.stdin is not None
+    assert worker.stdin is not None, "the worker was started with a pipe"
     worker.stdin.write("\n")
     worker.stdin.flush()
-    return _read_times(worker)
+    return _read_answer(worker)["times"]
 
 
-def _read_times(worker: "subprocess.Popen[str]") -> list[float]:
-    assert worker.stdout is not None
+def _read_answer(worker: "subprocess.Popen[str]") -> dict[str, list[float]]:
+    assert worker.stdout is not None, "the worker was started with a pipe"
     line = worker.stdout.readline()
     if not line:
         raise RuntimeError(f"{worker.args!r} ended before its turn")
-    times: list[float] = json.loads(line)
-    return times
+    answer: dict[str, list[float]] = json.loads(line)
+    return answer

@@ -43,4 +43,33 @@ def as_markdown(results: Results) -> str:
             f"{format_percent(gain.high)}) | {'' if named is None else f'`{named.id}`'} | {place} | {stated_gain} "
             f"| {', '.join(f'`{name}`' for name in alarms.get(fault.id, ())) or 'left alone'} |"
         )
+    if results.tuned or results.tuned_clean:
+        lines += _format_searches(results)
     return "\n".join(lines) + "\n"
+
+
+def _format_searches(results: Results) -> list[str]:
+    """What `perfkit tune` made of the scripts."""
+    runs = [*results.tuned.items(), *((f"{name} (clean)", run) for name, run in results.tuned_clean.items())]
+    changed = [(name, run) for name, run in runs if run.measured is not None]
+    wrong = [name for name, run in changed if run.wrong]
+    trials = [run.trials for _, run in runs]
+    lines = [
+        "",
+        "## `perfkit tune`",
+        "",
+        f"{len(runs)} searches, {len(changed)} accepted patches, **{len(wrong)} of them wrong** (slower, or other "
+        f"losses); {sum(trials)} trials in all, at most {max(trials)} a search.",
+        "",
+        "| script | patch | measured gain | loss difference | trials | wrong |",
+        "|---|---|---:|---:|---:|---|",
+    ]
+    for name, run in changed:
+        assert run.measured is not None, "selected by it"
+        gain, difference = run.measured, run.loss_difference
+        lines.append(
+            f"| `{name}` | {run.best} | {format_percent(gain.share)} ({format_percent(gain.low)} to "
+            f"{format_percent(gain.high)}) | {'' if difference is None else f'{difference:.1e}'} | {run.trials} "
+            f"| {run.wrong} |"
+        )
+    return lines

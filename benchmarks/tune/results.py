@@ -4,6 +4,7 @@ from pathlib import Path
 
 from benchmarks.tune.lockstep import TrueGain
 from benchmarks.tune.recorded_findings import FindingsOfRun
+from benchmarks.tune.tuned_script import TunedRun
 from perfkit.core.files import read_json, write_json
 from perfkit.core.spec import Struct
 
@@ -11,12 +12,14 @@ RESULTS = "tune_faults.json"
 
 
 class Results(Struct, frozen=False):
-    """By fault: its gain and its findings; by twin: the findings of the clean program."""
+    """By fault: its gain, its findings, and what a search made of it; by twin: the same of the clean program."""
 
     machine: dict[str, str] = {}
     gains: dict[str, TrueGain] = {}
     faulty: dict[str, FindingsOfRun] = {}
     clean: dict[str, FindingsOfRun] = {}
+    tuned: dict[str, TunedRun] = {}
+    tuned_clean: dict[str, TunedRun] = {}
 
 
 def read_results(path: Path) -> Results:

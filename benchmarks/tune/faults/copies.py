@@ -21,18 +21,17 @@ FAULTS = (
     ),
     Fault(
         "cat_in_loop",
-        "policy_gradient",
+        "autoencoder",
         (
             (
-                "means = policy(torch.cat(states))",
-                "pile = states[0].repeat(1, 64)\n"
-                "        for state in states[1:]:\n"
-                "            pile = torch.cat((pile, state.repeat(1, 64)))\n"
-                "        means = policy(pile[:, :4])",
+                "x = images[torch.randint(0, len(images), (args.batch,))]",
+                "x = images[:0]\n"
+                "        for index in torch.randint(0, len(images), (args.batch,)).tolist():\n"
+                "            x = torch.cat((x, images[index : index + 1]))",
             ),
         ),
         _COPIES,
-        ("--environments", "256"),
+        ("--batch", "512"),
     ),
     Fault(
         "whole_table_copied",
@@ -61,18 +60,5 @@ FAULTS = (
         ),
         _COPIES,
         ("--width", "16", "--length", "512"),
-    ),
-    Fault(
-        "buffer_grows_by_cat",
-        "deep_q_learning",
-        (
-            (
-                "picked = torch.randint(0, size, (args.batch,))",
-                "states = torch.cat((states[1:], torch.randn(1, 64)))\n"
-                "        next_states = torch.cat((next_states[1:], torch.randn(1, 64)))\n"
-                "        picked = torch.randint(0, size, (args.batch,))",
-            ),
-        ),
-        _COPIES,
     ),
 )

@@ -13,7 +13,7 @@ FAULTS = (
             (_LOADER, "num_workers=0"),
             (
                 "return image, self.labels[index]",
-                "for shift in range(6):\n            image = (image + image.roll(shift, -1)) / 2\n        return image, self.labels[index]",
+                "for shift in range(40):\n            image = (image + image.roll(shift, -1)) / 2\n        return image, self.labels[index]",
             ),
         ),
         _STARVED,
@@ -57,7 +57,7 @@ FAULTS = (
             (_LOADER, "num_workers=0"),
             (
                 "return image, self.labels[index]",
-                "noise = torch.randn(16, *image.shape, generator=torch.Generator().manual_seed(index))\n        return image + noise.mean(0), self.labels[index]",
+                "noise = torch.randn(64, *image.shape, generator=torch.Generator().manual_seed(index))\n        return image + noise.mean(0), self.labels[index]",
             ),
         ),
         _STARVED,
@@ -70,11 +70,11 @@ FAULTS = (
             ("import argparse\n", "import argparse\nimport tempfile\nfrom pathlib import Path\n"),
             (
                 "    model = build_model",
-                '    path = Path(tempfile.mkdtemp()) / "table.npy"\n    np.save(path, table)\n    model = build_model',
+                '    path = Path(tempfile.mkdtemp()) / "table.npz"\n    np.savez_compressed(path, table=table.astype(np.float32))\n    model = build_model',
             ),
             (
                 "        picked = torch",
-                "        rows = torch.from_numpy(np.load(path)).float()\n        picked = torch",
+                '        rows = torch.from_numpy(np.load(path)["table"])\n        picked = torch',
             ),
         ),
         ("loop.file_reads",),

@@ -18,18 +18,6 @@ FAULTS = (
         ("--length", "256", "--batch", "4"),
     ),
     Fault(
-        "attention_of_patches_by_hand",
-        "vision_transformer",
-        (
-            (
-                "y = F.scaled_dot_product_attention(q, k, v)",
-                "y = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).softmax(-1) @ v",
-            ),
-        ),
-        ("attention.unfused",),
-        ("--patch", "2", "--batch", "4"),
-    ),
-    Fault(
         "one_hot_embedding",
         "lstm_language",
         (
