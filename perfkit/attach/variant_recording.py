@@ -293,12 +293,14 @@ class VariantRecording:
                 fetches=tuple(count.fetches for count in counts) if fetching else (),
                 repeated_forwards=tuple(count.again + count.closures for count in counts),
                 data_wait_s=tuple(count.data_wait_ns / 1e9 for count in counts) if fetching else (),
+                collection_s=tuple(count.collection_ns / 1e9 for count in counts),
                 excluded_steps_s=tuple(
                     walls[index]
                     for index, count in enumerate(self.series.counts)
                     if count.evaluations and index not in set(chosen)
                 ),
                 units_source=units.source,
+                padded_share=self._loop.padding.compute_share(),
                 trigger=self.trigger,
             ),
         )

@@ -301,6 +301,8 @@ class AttachedLoop(Struct):
     in the same step. Per instrument, `pauses_s` is how long the loop was stopped for it, `peak_bytes` how much it
     raised the process's peak resident set, and `early_end_reasons` why it ended before all its steps.
     `shapes_changed`: the model's inputs had no shapes in most timed steps that they also had in all traced ones.
+    `padded_share` is the share of padding among the tokens of the model's first calls, None where it is not known.
+    `collection_s` is the time in which Python collected garbage.
     """
 
     step_marker: str
@@ -322,6 +324,8 @@ class AttachedLoop(Struct):
     units_source: str = ""
     trigger: str = ""
     shapes_changed: bool = False
+    padded_share: float | None = None
+    collection_s: tuple[float, ...] = ()
 
 
 class Recompilation(Struct):

@@ -45,17 +45,15 @@ FAULTS = (
         "many_cycles",
         "contrastive",
         (
-            ("import argparse\n", "import argparse\nimport gc\n"),
-            (
-                "    torch.manual_seed(0)\n",
-                '    torch.manual_seed(0)\n    gc.set_threshold(200, 2, 2)\n    history = [{"step": index} for index in range(200_000)]\n',
-            ),
             (
                 "        optimizer.step()\n",
-                '        optimizer.step()\n        history += [{"step": step, "cells": [index]} for index in range(3000)]\n',
+                "        optimizer.step()\n"
+                "        nodes = [{\"step\": step} for _ in range(20_000)]\n"
+                "        for node in nodes:\n"
+                "            node[\"self\"] = node\n",
             ),
         ),
-        ("loop.garbage_collection",),
+        ("loop.garbage_collection", "loop.python"),
     ),
     Fault(
         "confusion_each_step",

@@ -69,7 +69,9 @@ class LoopAnalysis(Struct):
     `excluded_steps_s` are untimed steps that contained an evaluation. `data_waits_s` are the waits of the slowest
     rank's timed steps, whose steps are the variant's samples; empty where unknown. `units_per_step` is the number of
     units that all ranks train on in a step, 0 where unknown. `live_log` is set for a continuously watched loop.
-    `stacks` is set where Python stacks were sampled.
+    `stacks` is set where Python stacks were sampled. `padded_share` is the share of padding among the tokens of the
+    model's first calls, None where unknown. `collection_mean_s` is the
+    mean time of a timed step in which Python collected garbage, on the worst rank.
     """
 
     step_marker: str
@@ -96,3 +98,5 @@ class LoopAnalysis(Struct):
     unit: str = ""
     live_log: LiveSummary | None = None
     stacks: LoopStacks | None = None
+    padded_share: float | None = None
+    collection_mean_s: float | None = None

@@ -41,7 +41,6 @@ PATTERNS = (
         (".read()", ".readlines()"),
     ),
     ActivityPattern("printing", (), ("torch/_tensor_str.py", "/logging/__init__.py", "/warnings.py"), ("print(",)),
-    ActivityPattern("garbage_collection", (), (), ("gc.collect(",)),
     ActivityPattern("tensor_reads", (), (), (".item()", ".tolist()", ".cpu()", ".numpy()")),
 )
 

@@ -56,6 +56,8 @@ def build_loop(
         stacks=summarize_loop_stacks(stacks),
         units_source=loop.units_source,
         trigger=loop.trigger,
+        padded_share=loop.padded_share,
+        collection_mean_s=max((fmean(each.collection_s) for _, each in watched if each.collection_s), default=None),
         ranks=ranks,
     )
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.attach.loop.backward_passes import BackwardPasses
+from perfkit.attach.loop.padding import PaddingCount
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop.step_units import (
@@ -29,7 +30,8 @@ class StepCounts:
     """What was counted since the step before ended. `evaluations` are forward passes in evaluation mode without
     gradients, and of modules that training does not call those in that mode or without gradients; `captures` are
     boundaries that were passed over since a CUDA graph was being captured; `new_models` took the place of others;
-    `data_wait_ns` is the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples;
+    `collection_ns` is the time in which Python collected garbage,
+    `data_wait_ns` the time in which the loop waited for DataLoaders, over `fetches` batches of `fetched` samples;
     `given` are the samples that the largest model was called with. Of its calls `again` were with what it had been
     called with in this step before, which counts once; `closures` were more than the first within one step of an
     optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample;
@@ -45,6 +47,7 @@ class StepCounts:
     backwards: int = 0
     fetches: int = 0
     data_wait_ns: int = 0
+    collection_ns: int = 0
     fetched: int = 0
     given: int = 0
     again: int = 0
@@ -71,6 +74,7 @@ class LoopFollower:
         called: the identities of the modules that were.
         untrained: the identities of the modules that are listened to for evaluations alone.
         largest: the module whose calls tell how many samples a step has.
+        padding: the padding among the tokens of the largest model's first calls.
         passes: the backward passes of a loop in which no optimizer has stepped.
         has_new_model: whether a model with an optimizer of its own has taken the place of another (folds, a sweep);
             whoever looks at what is trained clears it.
@@ -84,6 +88,7 @@ class LoopFollower:
         self.finder = finder
         self.phases = PhaseMarks()
         self.passes = BackwardPasses()
+        self.padding = PaddingCount()
         self.counts = StepCounts()
         self.has_new_model = False
         self._optimizers: dict[int, weakref.ref[Optimizer]] = {}
@@ -210,6 +215,9 @@ class LoopFollower:
         elif self.by_hand and not self._optimizers:
             self.passes.look()
 
+    def collected(self, took_ns: int) -> None:
+        self.counts.collection_ns += took_ns
+
     @property
     def _without_optimizer(self) -> bool:
         """True if backward passes may be the only sign of steps."""
@@ -232,6 +240,7 @@ class LoopFollower:
         self.counts.forwards += 1
         if self.sizing and module is self.largest:
             self._count_samples(find_batch_tensor((inputs, named)), get_stated_size((inputs, named)))
+            self.padding.look(module, inputs, named)
             shapes = tuple(tensor.shape for tensor in find_tensors((inputs, named)))
             self.counts.input_shapes = hash((self.counts.input_shapes, shapes))
             self.counts.input_doubt = self.counts.input_doubt or explain_doubt((inputs, named))

@@ -5,9 +5,11 @@ traces sees none of them.
 """
 
 import functools
+import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +45,9 @@ class Follower(Protocol):
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         """A module that is listened to is called."""
 
+    def collected(self, took_ns: int) -> None:
+        """Python has collected garbage on the thread that trains."""
+
     def stepping(self, optimizer: Optimizer) -> None: ...
 
     def stepped(self, optimizer: Optimizer) -> None: ...
@@ -59,6 +64,7 @@ class LoopHooks:
         self._inside: set[str] = set()
         self._calling = False  # whether a module that is listened to is being called
         self._on = False
+        self._collecting_since_ns = 0
         self._undo: list[Callable[[], None]] = []
         self._listening: list[Callable[[], None]] = []
 
@@ -70,7 +76,9 @@ class LoopHooks:
             register_optimizer_step_post_hook(self._handle_step_end).remove,
             self._wrap_function(torch.autograd, "_engine_run_backward", "backward"),
             self._wrap_function(_BaseDataLoaderIter, "__next__", "data"),
+            functools.partial(gc.callbacks.remove, self._handle_collection),
         ]
+        gc.callbacks.append(self._handle_collection)
 
     def listen(self, modules: Iterable[nn.Module]) -> None:
         """Follow the calls of `modules` from now on, and of no others; of calls within calls the outermost."""
@@ -110,6 +118,15 @@ class LoopHooks:
             return
         self._optimizer = None
         call_uncompiled(self._guard, self._follower.stepped, optimizer)
+
+    def _handle_collection(self, phase: str, _info: dict[str, int]) -> None:
+        if not self._on or self._thread not in (None, threading.get_ident()):
+            return
+        if phase == "start":
+            self._collecting_since_ns = time.perf_counter_ns()
+        elif self._collecting_since_ns:
+            call_uncompiled(self._guard, self._follower.collected, time.perf_counter_ns() - self._collecting_since_ns)
+            self._collecting_since_ns = 0
 
     def _wrap_module(self, module: nn.Module, original: Call) -> Call:
         @exclude_from_compile

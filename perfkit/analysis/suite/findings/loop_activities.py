@@ -34,10 +34,6 @@ TEXTS = {
         "Step prints or logs",
         "Log every N steps, and values only: formatting a tensor takes many ops.",
     ),
-    "loop.garbage_collection": (
-        "Step collects garbage",
-        "Remove gc.collect() from the step; freeze what lives long with gc.freeze() before the loop.",
-    ),
     "loop.tensor_reads": (
         "Step reads tensor values",
         "Compute with tensors, and read results every N steps.",

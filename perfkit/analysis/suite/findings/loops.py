@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 
 from perfkit.analysis.difference.difference import compare_traces
-from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.finding import Finding, GainRange
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.analysis.trace.findings.data_wait import find_loop_data_wait
 from perfkit.analysis.trace.findings.multi_trace import find_step_change
 from perfkit.analysis.trace.findings.remedies import LOAD_SOONER, choose_remedy
-from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
+from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.trace.frameworks import TORCH
 
 # Times the step time of the first capture: the least slowdown that is reported.
 _SLOWER = 1.05
+# Of the tokens: batches of similar lengths have less padding.
+_PADDED = 0.2
 
 
 def find_untraced_data_wait(suite: SuiteView) -> Iterator[Finding]:
@@ -64,6 +66,48 @@ def find_outlier_steps(suite: SuiteView) -> Iterator[Finding]:
                 "longest": outlying.longest_ratio,
                 "excess_s": outlying.excess_s,
             },
+        )
+
+
+def find_garbage_collection(suite: SuiteView) -> Iterator[Finding]:
+    """A loop in whose timed steps Python collects garbage."""
+    for variant in suite.looked_into:
+        took_s = None if variant.loop is None else variant.loop.collection_mean_s
+        step_s = get_step_s(variant)
+        if took_s is None or step_s is None or took_s < COMMON * step_s:
+            continue
+        yield Finding(
+            id="loop.garbage_collection",
+            severity="gain",
+            title=f"Garbage collection: {format_percent(took_s / step_s, 0)} of the step",
+            variant=variant.name,
+            evidence=f"mean {format_seconds(took_s)} per timed step",
+            action="Remove gc.collect() from the step, call gc.freeze() before the loop, and make fewer objects in it.",
+            gain_s=took_s,
+            figures={"time_s": took_s},
+        )
+
+
+def find_padding(suite: SuiteView) -> Iterator[Finding]:
+    """A model that computes on much padding."""
+    for variant in suite.looked_into:
+        share = None if variant.loop is None else variant.loop.padded_share
+        step_s = get_step_s(variant)
+        if share is None or step_s is None or share < _PADDED:
+            continue
+        # Attention takes time by the square of the length.
+        most_s = (1 - (1 - share) ** 2) * step_s
+        yield Finding(
+            id="data.padding",
+            severity="gain",
+            title=f"{format_percent(share, 0)} of the tokens are padding",
+            variant=variant.name,
+            evidence=f"{format_percent(share)} of the tokens of the model's first calls",
+            action="Pad each batch to its own longest sequence, batch sequences of similar length, or pack them.",
+            gain_s=share * step_s,
+            gains=(GainRange(unit="s", low=0.0, high=most_s, basis="bound"),),
+            details=("assumes that time is as the number of tokens; at most as its square",),
+            figures={"share": share},
         )
 
 

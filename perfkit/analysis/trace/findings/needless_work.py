@@ -24,6 +24,7 @@ _RANDOM = ("normal_", "uniform_", "random_", "randn", "rand", "randint", "bernou
 # Ops whose results people read: metrics, logs. Reductions are named by their class.
 _READ = ("sort", "argsort", "topk", "histc", "histogram", "bincount", "kthvalue", "median", "_local_scalar_dense")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "logical_and")
+_COPIES = ("copy_", "clone", "contiguous", "cat", "_cat", "stack", "repeat", "repeat_interleave", "tile")
 _NAN_CHECKS = (
     "aten::ne",
     "aten::isnan",
@@ -209,9 +210,9 @@ def find_copies(view: TraceView) -> Iterator[RuleResult]:
     """Copies within the memory of a device that change no dtype: clones, concatenations, other layouts."""
     rows = [
         row
-        for row in view.select_ops(OpClass.COPY)
-        if row.phase != "optimizer"
-        and row.name != "aten::_to_copy"  # converts
+        for row in view.select_ops()
+        if row.name.removeprefix("aten::") in _COPIES
+        and row.phase != "optimizer"
         and len({shape.dtype for shape in parse_shapes(row)}) < 2
     ]
     took = sum_seconds(rows)

@@ -29,8 +29,10 @@ from perfkit.core.record import (
     make_measurement,
 )
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
+from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveEvent, LiveStart, LiveWindow
+from perfkit.store.stacks import LOOP, STACKS_FILE, SampledStacks
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import CEILINGS, record, spec, write_run, write_suite_file
 from tests.fixtures.traces import Event, mark, op, write_trace
@@ -217,6 +219,36 @@ def test_single_long_steps_and_evaluations_are_told(tmp_path: Path) -> None:
     left_out = told(analysis, "steps.evaluation")
     assert left_out.figures == {"steps": 2, "longest_s": 3.0}
     assert "100 ms" in left_out.evidence
+
+
+def test_padding_and_garbage_collection(tmp_path: Path) -> None:
+    loop = AttachedLoop(step_marker="the steps of SGD", padded_share=0.5, collection_s=(0.02,) * 4)
+    analysis = write(tmp_path, {"train": [loop_record(0.1, attached_loop=loop)]}, None)
+    padding = told(analysis, "data.padding")
+    assert padding.gain_s == pytest.approx(0.05)
+    assert [(gain.low, gain.high) for gain in padding.gains] == [(0.0, pytest.approx(0.075))]
+    assert told(analysis, "loop.garbage_collection").gain_s == pytest.approx(0.02)
+
+
+def test_little_padding_and_few_collections(tmp_path: Path) -> None:
+    loop = AttachedLoop(step_marker="the steps of SGD", padded_share=0.1, collection_s=(0.002,) * 4)
+    found = ids(write(tmp_path, {"train": [loop_record(0.1, attached_loop=loop)]}, None))
+    assert not {"data.padding", "loop.garbage_collection"} & set(found)
+
+
+def test_what_the_thread_does_besides_training(tmp_path: Path) -> None:
+    write(tmp_path, {"train": [loop_record(0.1)]}, None)
+    text = "train (/home/me/t.py:3) 60\ntrain (/home/me/t.py:3);deepcopy (/usr/lib/python3.12/copy.py:9) 40\n"
+    text = "".join(f'process 7:"x";thread (7): MainThread;{line}\n' for line in text.splitlines())
+    [thread] = read_collapsed(text, pid=7, hz=100.0, seconds=1.0, directory="/home/me")
+    sampled = SampledStacks(threads=(msgspec.structs.replace(thread, thread=LOOP),), seconds=1.0)
+    write_json(get_rank_folder(tmp_path / "train" / "0", 0) / STACKS_FILE, sampled)
+    copies = told(analyze_suite(tmp_path), "loop.deep_copies")
+    assert copies.gain_s == pytest.approx(0.04)
+    assert copies.figures == {"share": pytest.approx(0.4), "samples": 100}
+    [gain] = copies.gains
+    assert gain.low == 0.0
+    assert gain.high == pytest.approx(0.0498, abs=1e-4)  # Wilson: 40 of 100 are at most 49.8 %
 
 
 def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class Told:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.fetched: list[Any] = []
+        self.collections: list[int] = []
 
     def began(self, phase: str) -> None:
         self.log.append(f"+{phase}")
@@ -38,6 +39,9 @@ class Told:
 
     def forward(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.log.append("forward")
+
+    def collected(self, took_ns: int) -> None:
+        self.collections.append(took_ns)
 
     def stepping(self, optimizer: Optimizer) -> None:
         self.log.append(f"+{type(optimizer).__name__}")
@@ -65,6 +69,7 @@ def hooks(told: Told) -> Iterator[LoopHooks]:
 def hooked() -> tuple[Any, ...]:
     """All that hooks may change, of torch as a whole."""
     return (
+        list(gc.callbacks),
         dict(optimizers._global_optimizer_pre_hooks),
         dict(optimizers._global_optimizer_post_hooks),
         torch.autograd._engine_run_backward,  # type: ignore[attr-defined]
@@ -349,6 +354,18 @@ def test_a_loader_that_fails_has_ended(hooks: LoopHooks, told: Told) -> None:
     with pytest.raises(KeyError, match="no such file"):
         next(iter(DataLoader(Broken())))
     assert (told.log, told.fetched) == (["+data", "-data"], [None])
+
+
+def test_garbage_collections_of_the_own_thread(hooks: LoopHooks, told: Told) -> None:
+    train(*small(), steps=1)
+    told.collections.clear()
+    gc.collect()
+    assert len(told.collections) == 1
+    assert told.collections[0] > 0
+    other = threading.Thread(target=gc.collect)
+    other.start()
+    other.join()
+    assert len(told.collections) == 1
 
 
 def test_nothing_is_told_once_a_follower_failed() -> None:

@@ -17,7 +17,6 @@ ACTIVITIES = tuple(
         ("loop.worker_starts", "A DataLoader starts or stops its workers"),
         ("loop.file_reads", "The program reads a file outside of a DataLoader"),
         ("loop.printing", "The program prints, logs or formats tensors"),
-        ("loop.garbage_collection", "`gc.collect()` runs"),
         ("loop.tensor_reads", "The program reads values of tensors (`.item()`, `.tolist()`, `.cpu()`, `.numpy()`)"),
         ("loop.python", "Python code outside of torch and of data loading holds the GIL"),
     )

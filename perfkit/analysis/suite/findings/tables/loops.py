@@ -4,7 +4,7 @@ from perfkit.analysis.findings.rule import GAIN, NOTE, WARNING, About, FindingKi
 from perfkit.analysis.suite.findings import loops
 from perfkit.analysis.suite.findings.suite_view import SuiteView
 from perfkit.analysis.trace.findings.tables.host import STARVED
-from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE
+from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.core.units import format_percent
 
 OUTLIERS = FindingKind(
@@ -33,11 +33,28 @@ SLOWER_CAPTURE = FindingKind(
     "The steps of a triggered capture take 5 % longer than those of the first.",
     "Compare data waits, ops, memory and clocks of both captures.",
 )
+COLLECTION = FindingKind(
+    "loop.garbage_collection",
+    GAIN,
+    f"Python collects garbage in {format_percent(COMMON, 0)} or more of the timed steps' time.",
+    "Remove `gc.collect()` from the step, call `gc.freeze()` before the loop, and create fewer objects in it.",
+    "The mean time of the collections in a timed step.",
+)
+PADDING = FindingKind(
+    "data.padding",
+    GAIN,
+    "At least 20 % of the tokens that the model is called with are padding, by its attention mask or the padding index "
+    "of its embeddings.",
+    "Pad each batch to its own longest sequence, batch sequences of similar length, or pack them.",
+    "This share of the step; at most by the square of the length.",
+)
 
 DATA_WAIT_RULES = (Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),)
 RULES = (
     Rule(loops.find_drift, SuiteView, About.STEP, (DRIFT,)),
     Rule(loops.find_slower_capture, SuiteView, About.STEP, (SLOWER_CAPTURE,)),
     Rule(loops.find_outlier_steps, SuiteView, About.STEP, (OUTLIERS,)),
+    Rule(loops.find_garbage_collection, SuiteView, About.STEP, (COLLECTION,)),
+    Rule(loops.find_padding, SuiteView, About.STEP, (PADDING,)),
     Rule(loops.find_excluded_steps, SuiteView, About.STEP, (EVALUATION,)),
 )
