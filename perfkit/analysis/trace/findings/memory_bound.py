@@ -38,6 +38,8 @@ _OPTIMIZER = "optimizer"
 _LIMITS = ("aten::_foreach_clamp_min_", "aten::_foreach_clamp_max_")
 _NORM_PARTS = ("aten::pow", "aten::mean", "aten::rsqrt", "aten::var", "aten::var_mean", "aten::square")
 _SOFTMAX_PARTS = ("aten::exp", "aten::sum", "aten::div", "aten::sub", "aten::amax", "aten::max", "aten::logsumexp")
+# Gradients that are added up are those of other ops, too.
+_SOFTMAX_ENDS = ("aten::add_", "aten::add")
 _FLOATS = frozenset(("fp64", "fp32", "fp16", "bf16"))
 
 
@@ -131,15 +133,23 @@ def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
     rows = [row for row in view.select_ops() if row.name in _NORM_PARTS]
     if not any(row.name == "aten::rsqrt" for row in rows) or view.get_share(sum_seconds(rows)) < NOTABLE:
         return
+    # Its differences, products and gradients are of its size, and so may be ops of others.
+    sizes = {shape.numel for row in rows for shape in parse_shapes(row)}
+    related = [
+        row
+        for row in view.select_ops(OpClass.POINTWISE, OpClass.REDUCTION)
+        if row not in rows and row.phase in ("forward", "backward") and any(s.numel in sizes for s in parse_shapes(row))
+    ]
     yield view.build_gain(
         "fusion.norm",
         "Normalization is written as elementwise ops",
         f"its parts take {view.show_work_time(sum_seconds(rows))}: {list_kernels(rows)}",
         "Use F.rms_norm, F.layer_norm or torch.compile.",
-        sum_seconds(rows),
-        basis="assumes that a fused norm computes them while scaling its input",
+        sum_seconds(rows) + sum_seconds(related),
+        basis="assumes that a fused norm computes them while scaling its input; at most all ops of their sizes",
         rows=rows,
         change=remove_rows(rows, joins=True),
+        is_removable=True,
         figures={"time_s": sum_seconds(rows)},
     )
 
@@ -150,7 +160,15 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
     for row in view.select_ops():
         if row.name in _SOFTMAX_PARTS:
             by_size[row.phase, max((shape.numel for shape in parse_shapes(row)), default=0)].append(row)
-    softmaxes = [group for group in by_size.values() if {row.name for row in group} >= {"aten::exp", "aten::sum"}]
+    forward = {
+        key: group for key, group in by_size.items() if {row.name for row in group} >= {"aten::exp", "aten::sum"}
+    }
+    softmaxes = [
+        *forward.values(),
+        *_list_backward(
+            view, {size for phase, size in forward if phase == "forward" and ("backward", size) not in forward}
+        ),
+    ]
     rows = [row for group in softmaxes for row in group]
     if view.get_share(sum_seconds(rows)) < NOTABLE:
         return
@@ -165,6 +183,16 @@ def find_softmax_in_parts(view: TraceView) -> Iterator[RuleResult]:
         change=join_changes(fuse_rows(group, max(group, key=lambda row: row.seconds), 1.0) for group in softmaxes),
         figures={"time_s": sum_seconds(rows)},
     )
+
+
+def _list_backward(view: TraceView, sizes: set[int]) -> list[list[OpRow]]:
+    """The backward ops of softmaxes of these sizes, which one op computes for F.softmax: a list for each size."""
+    groups: dict[int, list[OpRow]] = defaultdict(list)
+    for row in view.select_ops(OpClass.POINTWISE, OpClass.REDUCTION):
+        size = max((shape.numel for shape in parse_shapes(row)), default=0)
+        if row.phase == "backward" and size in sizes and row.name not in _SOFTMAX_ENDS:
+            groups[size].append(row)
+    return list(groups.values())
 
 
 def find_dtype_conversions(view: TraceView) -> Iterator[RuleResult]:

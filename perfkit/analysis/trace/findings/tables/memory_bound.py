@@ -32,7 +32,7 @@ NORM = FindingKind(
     GAIN,
     f"A normalization is written as `rsqrt` with `pow`, `mean` or `var`, and takes {_LEAST} of the step.",
     "Use `F.rms_norm`, `F.layer_norm` or `torch.compile`.",
-    "The time of these ops.",
+    "The time of these ops; at most of all elementwise ops and reductions of their sizes.",
     techniques=("compile",),
 )
 SOFTMAX = FindingKind(
@@ -40,7 +40,7 @@ SOFTMAX = FindingKind(
     GAIN,
     f"A softmax is written as `exp` and `sum` of one size with `div`, `sub` or `amax`, and takes {_LEAST} of the step.",
     "Use `F.softmax`, `F.log_softmax`, `F.cross_entropy` or `torch.compile`.",
-    "The time of these ops except the longest.",
+    "The time of these ops and of their backward ops, except the longest of each.",
     techniques=("compile",),
 )
 CONVERSIONS = FindingKind(
