@@ -289,5 +289,6 @@ def find_recomputation(view: TraceView) -> Iterator[RuleResult]:
             basis="costs the memory that checkpointing saves",
             scope=("recomputation",),
             change=leave_out(RECOMPUTED),
+            removed_calls=recomputed.ops,
             figures={"time_s": recomputed.seconds, "ops": recomputed.ops},
         )

@@ -6,7 +6,6 @@ from math import prod
 from perfkit.analysis.findings.change import REPEATED, UNUSED, leave_out, remove_rows
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.step import OpRow
-from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import (
     LATE,
@@ -134,8 +133,8 @@ def find_extra_work(view: TraceView) -> Iterator[RuleResult]:
         if classify_op(row.name) == OpClass.REDUCTION or row.name.removeprefix("aten::") in (*_READ, *_COMPARISONS)
     ]
     took = sum_seconds(rows)
-    calls, every = sum(row.calls for row in rows), sum(row.calls for row in view.select_ops())
-    around_s = _sum_python_s(view) * calls / every if every else 0.0
+    calls = sum(row.calls for row in rows)
+    around_s = view.estimate_dispatch_s(calls)
     if view.get_share(took + around_s) < COMMON:
         return
     yield view.build_gain(
@@ -157,7 +156,7 @@ def find_anomaly_checks(view: TraceView) -> Iterator[RuleResult]:
     compared = [row for row in rows if row.name in ("aten::ne", "aten::isnan")]
     if sum(row.calls for row in compared) < _LEAST_CHECKS or len({row.name for row in rows}) < 2:
         return
-    took, python_s = sum_seconds(rows), _sum_python_s(view)
+    took, python_s = sum_seconds(rows), view.python_s
     yield view.build_gain(
         "autograd.anomaly_detection",
         "Anomaly detection is on",
@@ -185,6 +184,7 @@ def find_unused_graph(view: TraceView) -> Iterator[RuleResult]:
             basis="assumes that these ops are not needed; under no_grad() only their graph goes",
             scope=("unused graph",),
             change=leave_out(UNUSED),
+            removed_calls=unused.ops,
             figures={"time_s": unused.seconds, "ops": unused.ops},
         )
 
@@ -202,6 +202,7 @@ def find_repeated_backward(view: TraceView) -> Iterator[RuleResult]:
             basis="assumes that one backward pass computes all gradients",
             scope=("repeated backward",),
             change=leave_out(REPEATED),
+            removed_calls=again.ops,
             figures={"time_s": again.seconds, "ops": again.ops},
         )
 
@@ -230,7 +231,3 @@ def find_copies(view: TraceView) -> Iterator[RuleResult]:
         change=remove_rows(rows, joins=True),
         figures={"time_s": took, "calls": sum(row.calls for row in rows)},
     )
-
-
-def _sum_python_s(view: TraceView) -> float:
-    return sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)

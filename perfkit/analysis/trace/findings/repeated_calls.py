@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from perfkit.analysis.findings.change import join_changes, leave_out, remove_rows
 from perfkit.analysis.findings.rule import RuleResult
-from perfkit.analysis.model.time_split import PYTHON
 from perfkit.analysis.trace.findings.program_lines import name_python_lines
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.analysis.trace.findings.trace_view import LATE, TraceView, list_kernels, sum_seconds
@@ -21,11 +20,9 @@ def find_repeated_calls(view: TraceView) -> Iterator[RuleResult]:
     if not is_cpu(view.trace.device) or not view.trace.steps:
         return
     rows = [row for row in view.select_ops() if row.calls >= _MANY]
-    took, python_s = sum_seconds(rows), _sum_python_s(view)
-    all_calls = sum(row.calls for row in view.select_ops())
+    took, python_s = sum_seconds(rows), view.python_s
     calls = sum(row.calls for row in rows)
-    # The Python and dispatch of a call is that of any other.
-    around_s = python_s * calls / all_calls if all_calls else 0.0
+    around_s = view.estimate_dispatch_s(calls)
     if not rows or view.get_share(took + around_s) < COMMON:
         return
     yield view.build_gain(
@@ -51,14 +48,14 @@ def find_small_microbatches(view: TraceView) -> Iterator[RuleResult]:
         return
     rows = [row for row in view.select_ops() if row.phase in ("forward", "backward") and row.calls >= batches]
     above_s = sum(row.seconds - (row.attainable_s or 0.0) for row in rows if row.attainable_s is not None)
-    saved_s = (above_s + _sum_python_s(view)) * (1 - 1 / batches)
+    saved_s = (above_s + view.python_s) * (1 - 1 / batches)
     if view.get_share(saved_s) < COMMON:
         return
     yield view.build_gain(
         "accumulation.small_batches",
         f"Gradients are accumulated over {batches:g} small batches",
         f"{view.show_time(above_s)} above the roofs of forward and backward ops, "
-        f"{view.show_time(_sum_python_s(view))} in Python and dispatch",
+        f"{view.show_time(view.python_s)} in Python and dispatch",
         "Use one larger batch, or fewer microbatches, if it fits into memory.",
         saved_s,
         basis="assumes that one batch takes this time once; it needs the memory of all activations",
@@ -66,7 +63,3 @@ def find_small_microbatches(view: TraceView) -> Iterator[RuleResult]:
         scope=(LATE,),
         figures={"microbatches": batches, "above_s": above_s},
     )
-
-
-def _sum_python_s(view: TraceView) -> float:
-    return sum(part.seconds for part in view.trace.time_split if part.category == PYTHON)

@@ -16,7 +16,7 @@ from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
-from perfkit.analysis.model.time_split import UNRECORDED
+from perfkit.analysis.model.time_split import PYTHON, UNRECORDED
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.findings.remedies import Remedies, choose_remedy
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
@@ -178,12 +178,14 @@ class TraceView:
         figures: Mapping[str, float] = NO_FIGURES,
         most_s: float = inf,
         is_removable: bool = False,
+        removed_calls: float = 0.0,
     ) -> RuleResult:
         """A finding with a gain, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
         about the ops of the rows and of the `calls`, and about the device's `idle` time of those causes that occur.
-        `is_removable`: the fix may remove more than the change that is simulated, at most all of `gain_s`.
+        `is_removable`: the fix may remove more than the change that is simulated, at most all of `gain_s`. On a CPU the
+        dispatch of removed ops goes, too: of the rows that join others, and of `removed_calls`.
         """
         work = tuple(rows)
         occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
@@ -200,14 +202,31 @@ class TraceView:
             ops=(*_list_ops(work), *list_callers(calls)),
             idle_causes=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
             figures=dict(figures),
-            gains=() if gain_s is None or not is_removable else (self._bound_range(gain_s),),
+            gains=self._bound_gains(gain_s, work, change, removed_calls, is_removable=is_removable),
         )
         return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change, most_s)
 
-    def _bound_range(self, gain_s: float) -> GainRange:
-        """From nothing to a gain that no step exceeds."""
-        step_s = self.trace.step_s
-        return GainRange(unit="s", low=0.0, high=min(gain_s, step_s) if step_s > 0 else gain_s, basis="bound")
+    def _bound_gains(
+        self, gain_s: float | None, rows: Sequence[Work], change: Change, removed_calls: float, *, is_removable: bool
+    ) -> tuple[GainRange, ...]:
+        """From nothing to a gain that no step exceeds, where more may go than what a simulation removes."""
+        calls = removed_calls or sum(row.calls for row in rows if any(takes.joins for takes in change.takes))
+        counted = not is_cpu(self.trace.device) or LATE in change.without
+        dispatch_s = 0.0 if counted else self.estimate_dispatch_s(calls)
+        if gain_s is None or not (is_removable or dispatch_s):
+            return ()
+        step_s, most_s = self.trace.step_s, gain_s + dispatch_s
+        return (GainRange(unit="s", low=0.0, high=min(most_s, step_s) if step_s > 0 else most_s, basis="bound"),)
+
+    def estimate_dispatch_s(self, calls: float) -> float:
+        """The part of some calls in the time of Python and dispatch, which all calls of ops share."""
+        every = sum(row.calls for row, _ in self._computing_ops)
+        return self.python_s * min(1.0, calls / every) if every else 0.0
+
+    @property
+    def python_s(self) -> float:
+        """The time of a step in which a CPU runs no op, or only tiny ones."""
+        return sum(part.seconds for part in self.trace.time_split if part.category == PYTHON)
 
     def build_remark(
         self,
