@@ -121,7 +121,7 @@ FAULTS = (
                 "x = torch.tensor([images[i].tolist() for i in torch.randint(0, len(images), (args.batch,))])",
             ),
         ),
-        ("loop.tensor_reads", "main_thread.python"),
+        ("loop.tensor_reads", "loop.python", "calls.repeated"),
         ("--batch", "128"),
     ),
 )

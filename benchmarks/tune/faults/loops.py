@@ -48,9 +48,9 @@ FAULTS = (
             (
                 "        optimizer.step()\n",
                 "        optimizer.step()\n"
-                "        nodes = [{\"step\": step} for _ in range(20_000)]\n"
+                '        nodes = [{"step": step} for _ in range(20_000)]\n'
                 "        for node in nodes:\n"
-                "            node[\"self\"] = node\n",
+                '            node["self"] = node\n',
             ),
         ),
         ("loop.garbage_collection", "loop.python"),

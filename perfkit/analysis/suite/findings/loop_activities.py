@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from math import sqrt
 
+from msgspec.structs import replace
+
 from perfkit.analysis.model.finding import Finding, GainRange
 from perfkit.analysis.model.stacks import LoopActivity
+from perfkit.analysis.stacks.activities import PYTHON
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
@@ -52,9 +55,13 @@ def find_loop_activities(suite: SuiteView) -> Iterator[Finding]:
         step_s = get_step_s(variant)
         if stacks is None or stacks.loop is None or step_s is None or stacks.loop.samples < LEAST_SAMPLES:
             continue
+        # Python holds the GIL while it collects garbage, which has a finding of its own.
+        collection_s = 0.0 if variant.loop is None else variant.loop.collection_mean_s or 0.0
         for activity in stacks.activities:
-            if activity.share >= COMMON:
-                yield _report_activity(activity, variant.name, stacks.loop.samples, step_s)
+            of_others = collection_s / step_s if activity.name == PYTHON else 0.0
+            if activity.share - of_others >= COMMON:
+                own = replace(activity, share=activity.share - of_others)
+                yield _report_activity(own, variant.name, stacks.loop.samples, step_s)
 
 
 def _report_activity(activity: LoopActivity, owner: str, samples: int, step_s: float) -> Finding:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from perfkit.analysis.findings.change import join_changes, leave_out, remove_rows
+from msgspec.structs import replace
+
 from perfkit.analysis.findings.rule import RuleResult
+from perfkit.analysis.model.finding import GainRange
 from perfkit.analysis.trace.findings.program_lines import name_python_lines
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.analysis.trace.findings.trace_view import LATE, TraceView, list_kernels, sum_seconds
@@ -14,31 +16,35 @@ _MANY = 64
 # Of a microbatch's ops: a batch of all of them takes at least the time at the roof.
 _LEAST_MICROBATCHES = 2
 
+# Why a gain is not simulated: a replay knows no part of Python for each op.
+UNDIVIDED = "Python and dispatch cannot be divided among ops in a replay"
+
 
 def find_repeated_calls(view: TraceView) -> Iterator[RuleResult]:
     """On a CPU, ops that are called so often with the same shapes that they are called in a loop."""
     if not is_cpu(view.trace.device) or not view.trace.steps:
         return
     rows = [row for row in view.select_ops() if row.calls >= _MANY]
-    took, python_s = sum_seconds(rows), view.python_s
+    took = sum_seconds(rows)
     calls = sum(row.calls for row in rows)
     around_s = view.estimate_dispatch_s(calls)
     if not rows or view.get_share(took + around_s) < COMMON:
         return
-    yield view.build_gain(
+    result = view.build_gain(
         "calls.repeated",
         "Ops are called one by one in a loop",
         f"{view.format_calls(calls)} of ops with {_MANY} equal calls or more take {view.show_time(took)}: "
         f"{list_kernels(rows)}{name_python_lines(view.loop)}",
         "Batch them: stack the samples, heads or items, and call each op once (torch.vmap for functions).",
-        took + python_s,
-        basis="assumes that one call takes no time, and needs no Python around it",
+        took + around_s,
+        basis="these calls with their part of Python and dispatch, at most with all of it",
         rows=rows,
         scope=(LATE,),
-        change=join_changes((remove_rows(rows, joins=True), leave_out(LATE))),
-        is_removable=True,
-        figures={"time_s": took, "calls": calls},
+        figures={"time_s": took, "python_s": around_s, "calls": calls},
     )
+    step_s = view.trace.step_s
+    most = GainRange(unit="s", low=0.0, high=min(took + view.python_s, step_s), basis="bound")
+    yield result._replace(finding=replace(result.finding, gains=(most,), not_simulated_reason=UNDIVIDED))
 
 
 def find_small_microbatches(view: TraceView) -> Iterator[RuleResult]:
