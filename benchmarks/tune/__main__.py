@@ -19,7 +19,7 @@ from benchmarks.tune.faults import FAULTS
 from benchmarks.tune.lockstep import measure_gain
 from benchmarks.tune.recorded_findings import FindingsOfRun, analyze_recording, record_script
 from benchmarks.tune.report import as_markdown
-from benchmarks.tune.results import RESULTS, Results, read_results, write_results
+from benchmarks.tune.results import RESULTS, Results, describe_machine, read_results, write_results
 from benchmarks.tune.tuned_script import TunedRun, tune_script
 
 _USUAL_STEP_S = 0.05
@@ -38,6 +38,7 @@ def main() -> None:
     faults = [FAULTS[name] for name in args.faults.split(",")] if args.faults else list(FAULTS.values())
     path = args.out / RESULTS
     results = read_results(path)
+    results.machine = describe_machine()
     with tempfile.TemporaryDirectory(prefix="perfkit-faults-") as folder:
         measure(
             faults,

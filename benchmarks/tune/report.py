@@ -1,5 +1,7 @@
 """The results as a page."""
 
+from statistics import median
+
 from benchmarks.tune.faults import FAULTS
 from benchmarks.tune.judge import judge_fault, list_false_alarms
 from benchmarks.tune.results import Results
@@ -15,17 +17,29 @@ def as_markdown(results: Results) -> str:
         name: [finding.id for finding in list_false_alarms(run, list(FAULTS.values()))] for name, run in twins.items()
     }
     stated = [verdict for verdict in verdicts.values() if verdict.within is not None]
+    ratios = [
+        verdict.named.high / results.gains[name].share
+        for name, verdict in verdicts.items()
+        if verdict.named is not None and verdict.named.high is not None and results.gains[name].share > 0
+    ]
     lines = [
         "# Findings and `perfkit tune` on planted faults",
         "",
         "    python -m benchmarks.tune",
         "",
-        "| faults | named | named first | gain within its interval | clean twins left alone |",
-        "|---:|---:|---:|---:|---:|",
+        f"{', '.join(f'{key} {value}' for key, value in results.machine.items())}. First: before it are only gains "
+        "that most programs have, without a fault, too (gemm.fp32, fusion.elementwise, cpu.dispatch). Within: the "
+        "measured gain, or its 95 % interval, lies in the finding's range"
+        + (f", whose upper end is {median(ratios):.1f} times the measured gain in the median." if ratios else "."),
+        "",
+        "| faults | named | first | first of all | gain within its range | clean twins left alone |",
+        "|---:|---:|---:|---:|---:|---:|",
         f"| {len(measured)} | {sum(verdict.place is not None for verdict in verdicts.values())} "
         f"| {sum(verdict.first for verdict in verdicts.values())} "
+        f"| {sum(verdict.place == 1 for verdict in verdicts.values())} "
         f"| {sum(verdict.within is True for verdict in stated)} of {len(stated)} "
-        f"| {sum(not found for found in alarms.values())} of {len(alarms)} |",
+        f"| {sum(not found for found in alarms.values())} of {len(alarms)} "
+        f"({len({FAULTS[name].twin for name in alarms})} programs) |",
         "",
         "| fault | program | measured gain | finding | place | stated gain | clean twin |",
         "|---|---|---:|---|---:|---:|---|",

@@ -1,6 +1,10 @@
 """The results of the benchmark, kept after each script."""
 
+import os
+import platform
 from pathlib import Path
+
+import torch
 
 from benchmarks.tune.lockstep import TrueGain
 from benchmarks.tune.recorded_findings import FindingsOfRun
@@ -20,6 +24,16 @@ class Results(Struct, frozen=False):
     clean: dict[str, FindingsOfRun] = {}
     tuned: dict[str, TunedRun] = {}
     tuned_clean: dict[str, TunedRun] = {}
+
+
+def describe_machine() -> dict[str, str]:
+    """What the figures hold for."""
+    return {
+        "platform": platform.platform(),
+        "cpus": str(os.cpu_count()),
+        "threads": "1",
+        "torch": torch.__version__,
+    }
 
 
 def read_results(path: Path) -> Results:
