@@ -51,7 +51,7 @@ def test_a_fault_changes_its_program(fault: Fault) -> None:
 
 def test_faults_are_named_by_findings_that_exist_but_for_those_that_nothing_names() -> None:
     unnamed = {fault.id for fault in FAULTS.values() if KNOWN.isdisjoint(fault.named_by)}
-    assert unnamed == {"critic_gradients_unused", "dense_adjacency"}
+    assert unnamed == {"critic_gradients_unused"}
 
 
 def test_a_fault_is_first_if_only_general_gains_come_before_it() -> None:

@@ -13,6 +13,9 @@ GENERAL = frozenset({"gemm.fp32", "fusion.elementwise", "cpu.dispatch"})
 # Of the step: a clean program has no finding of a fault with a larger expected gain.
 FALSE_ALARM = 0.05
 
+# Of the gain of a general finding: with more in the clean twin, it does not name the fault.
+_USUAL = 0.5
+
 
 class FaultVerdict(Struct):
     """How the findings of a faulty run name its fault.
@@ -28,10 +31,12 @@ class FaultVerdict(Struct):
     within: bool | None
 
 
-def judge_fault(fault: Fault, run: FindingsOfRun, gain: TrueGain) -> FaultVerdict:
-    """The verdict on a fault."""
+def judge_fault(fault: Fault, run: FindingsOfRun, gain: TrueGain, twin: FindingsOfRun | None = None) -> FaultVerdict:
+    """The verdict on a fault. A general finding names it only if the clean twin has none of half its gain."""
     gains = [finding for finding in run.findings if finding.severity != "note" and not _is_limit(finding)]
-    named = next((finding for finding in gains if finding.id in fault.named_by), None)
+    named = next(
+        (finding for finding in gains if finding.id in fault.named_by and not _is_general(finding, twin)), None
+    )
     if named is None:
         return FaultVerdict(place=None, first=False, named=None, within=None)
     before = gains[: gains.index(named)]
@@ -41,6 +46,13 @@ def judge_fault(fault: Fault, run: FindingsOfRun, gain: TrueGain) -> FaultVerdic
         named=named,
         within=_is_within(named, gain),
     )
+
+
+def _is_general(finding: NamedFinding, twin: FindingsOfRun | None) -> bool:
+    if finding.id not in GENERAL or twin is None:
+        return False
+    usual = max((each.expected or 0.0 for each in twin.findings if each.id == finding.id), default=0.0)
+    return usual > _USUAL * (finding.expected or 0.0)
 
 
 def _is_limit(finding: NamedFinding) -> bool:

@@ -11,7 +11,10 @@ from perfkit.core.units import format_percent
 def as_markdown(results: Results) -> str:
     """All faults, what names them, and what they cost."""
     measured = [fault for fault in FAULTS.values() if fault.id in results.faulty and fault.id in results.gains]
-    verdicts = {fault.id: judge_fault(fault, results.faulty[fault.id], results.gains[fault.id]) for fault in measured}
+    verdicts = {
+        fault.id: judge_fault(fault, results.faulty[fault.id], results.gains[fault.id], results.clean.get(fault.twin))
+        for fault in measured
+    }
     twins = {fault.id: results.clean[fault.twin] for fault in measured if fault.twin in results.clean}
     alarms = {
         name: [finding.id for finding in list_false_alarms(run, list(FAULTS.values()))] for name, run in twins.items()

@@ -42,7 +42,7 @@ FAULTS = (
                 "                average.state_dict()[name].copy_(0.99 * average.state_dict()[name] + 0.01 * value)",
             ),
         ),
-        _EXTRA,
+        ("fusion.elementwise", *_EXTRA),
         ("--batch", "32"),
     ),
     Fault(

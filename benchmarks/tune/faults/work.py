@@ -49,7 +49,7 @@ FAULTS = (
                 "        gathered = adjacency @ messages",
             ),
         ),
-        ("gemm.sparse_operand",),
+        ("gemm.scattered",),
     ),
     Fault(
         "inverse_for_solve",

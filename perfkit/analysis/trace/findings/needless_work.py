@@ -19,6 +19,7 @@ from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
 
 _ONE_HOT = ("aten::one_hot", "aten::scatter_", "aten::scatter")
+_SCATTERS = ("aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::scatter_add", "aten::scatter_add_")
 _RANDOM = ("normal_", "uniform_", "random_", "randn", "rand", "randint", "bernoulli_", "exponential_", "randperm")
 # Ops whose results people read: metrics, logs. Reductions are named by their class.
 _READ = ("sort", "argsort", "topk", "histc", "histogram", "bincount", "kthvalue", "median", "_local_scalar_dense")
@@ -74,6 +75,44 @@ def _is_sized(dims: tuple[int, ...], sizes: set[tuple[int, int]]) -> bool:
 def _has_size(row: OpRow, sizes: set[int]) -> bool:
     copies = classify_op(row.name) in (OpClass.COPY, OpClass.POINTWISE, OpClass.INDEX) or row.name in _ONE_HOT
     return copies and any(shape.numel in sizes for shape in parse_shapes(row))
+
+
+def find_scattered_products(view: TraceView) -> Iterator[RuleResult]:
+    """A product with a matrix that was filled by index in the same step: mostly zeros."""
+    made = {
+        shapes[0].dims
+        for row in view.select_ops()
+        if row.phase != "backward"  # where gradients are scattered
+        and row.name in _SCATTERS
+        and (shapes := parse_shapes(row))
+        and len(shapes[0].dims) == 2
+    }
+    filled = {dims for dims in made if min(dims) > 1}
+    both = filled | {dims[::-1] for dims in filled}
+    rows = [
+        row
+        for row in view.select_ops(OpClass.MATMUL)
+        if any(shape.dims in both and shape.dtype.startswith(("fp", "bf")) for shape in parse_shapes(row))
+    ]
+    took = sum_seconds(rows)
+    if view.get_share(took) < NOTABLE:
+        return
+    sizes = {prod(dims) for dims in filled}
+    # Products that compute the gradient of that matrix have its size, and no operand of it.
+    making = [
+        row for row in view.select_ops() if row not in rows and any(shape.numel in sizes for shape in parse_shapes(row))
+    ]
+    yield view.build_gain(
+        "gemm.scattered",
+        "Matrix product with a matrix filled by index",
+        f"products take {view.show_work_time(took)}, ops on the matrix {view.show_work_time(sum_seconds(making))}",
+        "Add rows by index instead (index_add, scatter_add), or multiply with a sparse matrix (torch.sparse).",
+        took + sum_seconds(making),
+        basis="assumes that adding the rows takes no time",
+        rows=(*rows, *making),
+        change=remove_rows((*rows, *making), joins=True),
+        figures={"time_s": took, "matrix_s": sum_seconds(making)},
+    )
 
 
 def find_inverses(view: TraceView) -> Iterator[RuleResult]:

@@ -65,6 +65,16 @@ def test_a_product_with_one_hot_rows() -> None:
     assert of(on_cpu(made, row("aten::mm", 0.2, shapes="fp32[32,64] fp32[64,64]")), "gemm.one_hot") is None
 
 
+def test_a_product_with_a_matrix_filled_by_index() -> None:
+    filled = row("aten::_index_put_impl_", 0.1, shapes="fp32[900,900] int64[50] int64[50] fp32[]")
+    product = row("aten::mm", 0.4, shapes="fp32[900,900] fp32[900,64]")
+    finding = of(on_cpu(filled, product), "gemm.scattered")
+    assert finding is not None
+    assert finding.gain_s == pytest.approx(0.5)
+    assert of(on_cpu(product), "gemm.scattered") is None
+    assert of(on_cpu(filled, row("aten::mm", 0.4, shapes="fp32[64,64] fp32[64,64]")), "gemm.scattered") is None
+
+
 def test_an_inverse_with_the_algebra_around_it() -> None:
     inverse, factor = row("aten::linalg_inv_ex", 0.2, shapes="fp32[50,50]"), row("aten::linalg_lu_factor_ex", 0.1)
     backward = row("aten::mm", 0.1, shapes="fp32[50,50] fp32[50,50]", phase="backward")

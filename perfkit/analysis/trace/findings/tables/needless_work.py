@@ -45,6 +45,13 @@ ONE_HOT = FindingKind(
     "Index the matrix: `F.embedding(indices, weight)`.",
     "The time of these products, and of making and converting the operand.",
 )
+SCATTERED = FindingKind(
+    "gemm.scattered",
+    GAIN,
+    f"Matrix products with a matrix that an op of the step filled by index take {_LEAST} of the step.",
+    "Add rows by index (`index_add`), or multiply with a sparse matrix.",
+    "The time of these products, and of the ops on the matrix.",
+)
 INVERSE = FindingKind(
     "linalg.inverse",
     GAIN,
@@ -102,6 +109,7 @@ RULES = (
     Rule(repeated_calls.find_repeated_calls, TraceView, About.STEP, (REPEATED,)),
     Rule(repeated_calls.find_small_microbatches, TraceView, About.STEP, (SMALL_BATCHES,)),
     Rule(needless_work.find_one_hot_products, TraceView, About.STEP, (ONE_HOT,)),
+    Rule(needless_work.find_scattered_products, TraceView, About.STEP, (SCATTERED,)),
     Rule(needless_work.find_inverses, TraceView, About.STEP, (INVERSE,)),
     Rule(needless_work.find_random_generation, TraceView, About.STEP, (RANDOM,)),
     Rule(needless_work.find_extra_work, TraceView, About.STEP, (METRICS,)),
