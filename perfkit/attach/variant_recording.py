@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from perfkit.attach.host.budget import RecordingBudget
+from perfkit.attach.loop.batch_tokens import sum_tokens
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.model_discovery import unwrap_module
 from perfkit.attach.loop.step_timing import StepSeries
@@ -256,6 +257,9 @@ class VariantRecording:
             batch_doubt=_explain_batch_doubt(counts, self._trained.models.values()),
         )
         fetching = any(count.fetches for count in counts)
+        excluded = [
+            index for index, count in enumerate(self.series.counts) if count.evaluations and index not in set(chosen)
+        ]
         captures = sum(1 for count in self.series.counts if count.captures)
         if captures:
             text = f"a CUDA graph was captured in {captures} of the timed steps, which are excluded"
@@ -294,14 +298,14 @@ class VariantRecording:
                 repeated_forwards=tuple(count.again + count.closures for count in counts),
                 data_wait_s=tuple(count.data_wait_ns / 1e9 for count in counts) if fetching else (),
                 collection_s=tuple(count.collection_ns / 1e9 for count in counts),
-                excluded_steps_s=tuple(
-                    walls[index]
-                    for index, count in enumerate(self.series.counts)
-                    if count.evaluations and index not in set(chosen)
+                excluded_steps_s=tuple(walls[index] for index in excluded),
+                excluded_waits_s=(
+                    tuple(self.series.counts[index].data_wait_ns / 1e9 for index in excluded) if fetching else ()
                 ),
                 units_source=units.source,
                 padded_share=self._loop.padding.compute_share(),
                 trigger=self.trigger,
+                tokens=sum_tokens([count.tokens for count in counts]),
             ),
         )
         return units

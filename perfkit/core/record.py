@@ -289,20 +289,36 @@ class WorkloadFacts(Struct):
     description: str = ""
 
 
+class TokenCounts(Struct):
+    """Tokens in the `batches` of the timed steps of a rank, evaluations excluded.
+
+    `computed` are all positions. `padding` are those that an attention mask excludes, or that lie behind the last
+    offset of packed sequences; None where batches show neither. `labeled` have a label that the loss does not ignore;
+    None without a label for each position.
+    """
+
+    batches: int
+    computed: int
+    padding: int | None = None
+    labeled: int | None = None
+
+
 class AttachedLoop(Struct):
     """A user's loop as it was watched, with the counts of its timed steps, one entry per step.
 
     `step_marker` says in words how steps were detected, `units_source` the source of the units per step. `first_timed`
     is the number of the first timed step, counted from the start of watching; `steps_seen` is the number of steps seen.
     `data_wait_s` is the time spent in `next()` of torch's DataLoaders, empty without one. `excluded_steps_s` are timed
-    steps excluded from the samples because an evaluation ran in them. `instrumented_s` are the wall times of the steps
-    under each instrument (`trace`, `memory`), which slow a step down. `fetches` are the batches requested from
-    DataLoaders, empty without one; `repeated_forwards` the forward passes on what is, or may be, a batch already used
-    in the same step. Per instrument, `pauses_s` is how long the loop was stopped for it, `peak_bytes` how much it
-    raised the process's peak resident set, and `early_end_reasons` why it ended before all its steps.
+    steps excluded from the samples because an evaluation ran in them; `excluded_waits_s` are their waits for data.
+    `instrumented_s` are the wall times of the steps under each instrument (`trace`, `memory`), which slow a step down.
+    `fetches` are the batches requested from DataLoaders, empty without one; `repeated_forwards` the forward passes on
+    what is, or may be, a batch already used in the same step. Per instrument, `pauses_s` is how long the loop was
+    stopped for it, `peak_bytes` how much it raised the process's peak resident set, and `early_end_reasons` why it
+    ended before all its steps.
     `shapes_changed`: the model's inputs had no shapes in most timed steps that they also had in all traced ones.
-    `padded_share` is the share of padding among the tokens of the model's first calls, None where it is not known.
-    `collection_s` is the time in which Python collected garbage.
+    `tokens` are those of the batches of DataLoaders, None where a batch does not name them; `padded_share` is the share
+    of padding among the tokens of the model's first calls, None where it is not known. `collection_s` is the time in
+    which Python collected garbage.
     """
 
     step_marker: str
@@ -317,6 +333,7 @@ class AttachedLoop(Struct):
     repeated_forwards: tuple[int, ...] = ()
     data_wait_s: tuple[float, ...] = ()
     excluded_steps_s: tuple[float, ...] = ()
+    excluded_waits_s: tuple[float, ...] = ()
     instrumented_s: dict[str, tuple[float, ...]] = {}
     pauses_s: dict[str, float] = {}
     peak_bytes: dict[str, int] = {}
@@ -326,6 +343,7 @@ class AttachedLoop(Struct):
     shapes_changed: bool = False
     padded_share: float | None = None
     collection_s: tuple[float, ...] = ()
+    tokens: TokenCounts | None = None
 
 
 class Recompilation(Struct):

@@ -40,6 +40,49 @@ class StepOutliers(Struct):
     data_share: float | None = None
 
 
+class TokenUse(Struct):
+    """Tokens of a timed step, all ranks together, by the batches of DataLoaders.
+
+    `computed` are all positions. `padding` are positions that an attention mask excludes, or behind the last of packed
+    sequences; `labeled` those with a label that the loss does not ignore. None where batches do not show them.
+    """
+
+    computed: float
+    padding: float | None = None
+    labeled: float | None = None
+
+    @property
+    def padding_share(self) -> float | None:
+        """Padding over all positions; None where unknown."""
+        return None if self.padding is None else self.padding / self.computed
+
+    @property
+    def most_speedup(self) -> float | None:
+        """The most that the throughput of other tokens grows without padding, if a step takes as long as its positions
+        say; None where unknown, or where nothing but padding was seen."""
+        share = self.padding_share
+        return None if share is None or share >= 1 else 1 / (1 - share)
+
+
+class Goodput(Struct):
+    """Wall time of the timed steps and of those with an evaluation between them, on the first rank.
+
+    `training_s` is what remains of `window_s` without waits for data, evaluations, and the excess of steps that take
+    more than twice the median: checkpoints, logs, compilations.
+    """
+
+    window_s: float
+    training_s: float
+    data_s: float
+    evaluation_s: float
+    outlier_s: float
+
+    @property
+    def share(self) -> float:
+        """The share of training."""
+        return self.training_s / self.window_s
+
+
 class LiveSummary(Struct):
     """Summary of the log of a continuously watched loop: over `steps` steps, the median of the window medians at the
     beginning and at the end (a tenth of all steps each), and the drifts that it reported."""
@@ -69,9 +112,10 @@ class LoopAnalysis(Struct):
     `excluded_steps_s` are untimed steps that contained an evaluation. `data_waits_s` are the waits of the slowest
     rank's timed steps, whose steps are the variant's samples; empty where unknown. `units_per_step` is the number of
     units that all ranks train on in a step, 0 where unknown. `live_log` is set for a continuously watched loop.
-    `stacks` is set where Python stacks were sampled. `padded_share` is the share of padding among the tokens of the
-    model's first calls, None where unknown. `collection_mean_s` is the
-    mean time of a timed step in which Python collected garbage, on the worst rank.
+    `stacks` is set where Python stacks were sampled. `tokens` is None where batches do not name theirs; `padded_share`
+    is the share of padding among the tokens of the model's first calls, None where unknown. `collection_mean_s` is the
+    mean time of a timed step in which Python collected garbage, on the worst rank. `goodput` is None without timed
+    steps.
     """
 
     step_marker: str
@@ -100,3 +144,5 @@ class LoopAnalysis(Struct):
     stacks: LoopStacks | None = None
     padded_share: float | None = None
     collection_mean_s: float | None = None
+    tokens: TokenUse | None = None
+    goodput: Goodput | None = None

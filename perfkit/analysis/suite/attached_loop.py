@@ -5,10 +5,19 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from perfkit.analysis.model.loop import CountPerStep, LiveSummary, LoopAnalysis, LoopRank, Slowdown, StepOutliers
+from perfkit.analysis.model.loop import (
+    CountPerStep,
+    Goodput,
+    LiveSummary,
+    LoopAnalysis,
+    LoopRank,
+    Slowdown,
+    StepOutliers,
+    TokenUse,
+)
 from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
 from perfkit.analysis.suite.runs import get_step_times
-from perfkit.core.record import AttachedLoop, RankRecord
+from perfkit.core.record import AttachedLoop, RankRecord, StepSamples
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
 from perfkit.store.stacks import SampledStacks
 
@@ -31,6 +40,7 @@ def build_loop(
     ranks = tuple(_summarize_rank(record, attached) for record, attached in watched)
     waiting = max(ranks, key=lambda rank: rank.data_wait_share or 0.0)
     slowest = max(watched, key=lambda pair: _compute_median_step(pair[0]))
+    outliers = _find_outliers(slowest[0])
     counted = [record.workload for record, _ in watched if record.workload is not None]
     return LoopAnalysis(
         step_marker=loop.step_marker,
@@ -48,7 +58,7 @@ def build_loop(
         data_wait_share=waiting.data_wait_share,
         excluded_steps_s=loop.excluded_steps_s,
         slowdowns=_compute_slowdowns(watched),
-        outliers=_find_outliers(slowest[0]),
+        outliers=outliers,
         data_waits_s=_get_waits(*slowest),
         units_per_step=sum(facts.units_per_batch for facts in counted) if len(counted) == len(watched) else 0.0,
         unit=counted[0].unit if counted else "",
@@ -59,6 +69,61 @@ def build_loop(
         padded_share=loop.padded_share,
         collection_mean_s=max((fmean(each.collection_s) for _, each in watched if each.collection_s), default=None),
         ranks=ranks,
+        tokens=summarize_tokens([attached for _, attached in watched]),
+        goodput=compute_goodput(first.samples, loop, outliers if slowest[0] is first else _find_outliers(first)),
+    )
+
+
+def summarize_tokens(loops: Sequence[AttachedLoop]) -> TokenUse | None:
+    """The tokens of a step of all ranks; None where a rank does not know its own.
+
+    Those of the mean batch times the batches of the median step: a loader that looks ahead fetches the batch of a step
+    in the one before, which may be excluded.
+    """
+    counted = [
+        (loop.tokens, median(loop.fetches) / loop.tokens.batches)
+        for loop in loops
+        if loop.tokens is not None and any(loop.fetches)
+    ]
+    if not counted or len(counted) < len(loops):
+        return None
+    padding = [tokens.padding * share for tokens, share in counted if tokens.padding is not None]
+    labeled = [tokens.labeled * share for tokens, share in counted if tokens.labeled is not None]
+    return TokenUse(
+        computed=sum(tokens.computed * share for tokens, share in counted),
+        padding=sum(padding) if len(padding) == len(counted) else None,
+        labeled=sum(labeled) if len(labeled) == len(counted) else None,
+    )
+
+
+def compute_goodput(samples: StepSamples, loop: AttachedLoop, outliers: StepOutliers | None) -> Goodput | None:
+    """Split the wall time of one rank's timed steps and of those with an evaluation; None without timed steps.
+
+    A step with an evaluation trains as long as the median step without its wait for data, and evaluates in the rest.
+    The excess of steps of more than twice the median is not training (a checkpoint, a log, a compilation); its waits
+    for data are waits for data.
+    """
+    walls = samples.wall_s
+    if not walls or not sum(walls):
+        return None
+    waits = loop.data_wait_s or (0.0,) * len(walls)
+    if len(waits) != len(walls):
+        return None
+    usual = median(step - wait for step, wait in zip(walls, waits, strict=True))
+    waits_beside = loop.excluded_waits_s or (0.0,) * len(loop.excluded_steps_s)
+    window_s = sum(walls) + sum(loop.excluded_steps_s)
+    evaluation_s = sum(
+        max(0.0, step - wait - usual) for step, wait in zip(loop.excluded_steps_s, waits_beside, strict=False)
+    )
+    data_s = min(sum(waits) + sum(waits_beside), window_s - evaluation_s)
+    excess_s = 0.0 if outliers is None else outliers.excess_s * len(walls) * (1 - (outliers.data_share or 0.0))
+    outlier_s = min(excess_s, window_s - evaluation_s - data_s)
+    return Goodput(
+        window_s=window_s,
+        training_s=window_s - evaluation_s - data_s - outlier_s,
+        data_s=data_s,
+        evaluation_s=evaluation_s,
+        outlier_s=outlier_s,
     )
 
 

@@ -3,7 +3,7 @@
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.attach.loop.backward_passes import BackwardPasses
+from perfkit.attach.loop.batch_tokens import StepTokens
 from perfkit.attach.loop.padding import PaddingCount
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.attach.loop.step_finder import StepFinder
@@ -37,7 +38,7 @@ class StepCounts:
     optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample;
     `batch_doubt` and `input_doubt` say why the first dimension of a batch, or of the model's input, may not be the
     samples; and `sequence_batches` may have the sequence before the samples. `input_shapes` is equal for steps in which
-    the largest model was called with the same shapes."""
+    the largest model was called with the same shapes; `tokens` are those of the batches."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -57,6 +58,7 @@ class StepCounts:
     input_doubt: str = ""
     sequence_batches: int = 0
     input_shapes: int = 0
+    tokens: StepTokens = field(default_factory=StepTokens)
 
 
 class LoopFollower:
@@ -209,6 +211,7 @@ class LoopFollower:
                 self.counts.fetched += get_batch_size(result)
                 self.counts.batch_doubt = self.counts.batch_doubt or explain_doubt(result)
                 self.counts.sequence_batches += has_sequence_axes(result)
+                self.counts.tokens.add(result)
         elif self._without_optimizer:
             self.passes.end_pass()
             self._ending = self.passes.steps

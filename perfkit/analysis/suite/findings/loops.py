@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.difference.difference import compare_traces
 from perfkit.analysis.model.finding import Finding, GainRange
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.analysis.trace.findings.data_wait import find_loop_data_wait
@@ -15,7 +16,7 @@ from perfkit.trace.frameworks import TORCH
 
 # Times the step time of the first capture: the least slowdown that is reported.
 _SLOWER = 1.05
-# Of the tokens: batches of similar lengths have less padding.
+# The least share of padding that is reported: batches of similar lengths have less.
 _PADDED = 0.2
 
 
@@ -89,26 +90,44 @@ def find_garbage_collection(suite: SuiteView) -> Iterator[Finding]:
 
 
 def find_padding(suite: SuiteView) -> Iterator[Finding]:
-    """A model that computes on much padding."""
-    for variant in suite.looked_into:
-        share = None if variant.loop is None else variant.loop.padded_share
-        step_s = get_step_s(variant)
-        if share is None or step_s is None or share < _PADDED:
+    """Positions that are computed and train nothing: of named batches, else of the model's first calls."""
+    for variant in suite.loops:
+        loop, clean = variant.loop, get_step_s(variant)
+        share = None if loop is None else choose_padded_share(loop)
+        if loop is None or clean is None or share is None or not _PADDED <= share < 1:
             continue
-        # Attention takes time by the square of the length.
-        most_s = (1 - (1 - share) ** 2) * step_s
+        busy_s = max(0.0, clean - (loop.data_wait_s or 0.0))
+        speedup = 1 / (1 - share)
+        evidence, figures = _describe_padding(loop, share)
         yield Finding(
             id="data.padding",
             severity="gain",
             title=f"{format_percent(share, 0)} of the tokens are padding",
             variant=variant.name,
-            evidence=f"{format_percent(share)} of the tokens of the model's first calls",
-            action="Pad each batch to its own longest sequence, batch sequences of similar length, or pack them.",
-            gain_s=share * step_s,
-            gains=(GainRange(unit="s", low=0.0, high=most_s, basis="bound"),),
-            details=("assumes that time is as the number of tokens; at most as its square",),
-            figures={"share": share},
+            evidence=evidence,
+            action="Pack sequences into rows (cu_seqlens or position_ids), or bucket them by length: at most "
+            f"{speedup:.1f} times the tokens per second.",
+            gain_s=share * busy_s,
+            # Attention takes time by the square of the length.
+            gains=(GainRange(unit="s", low=0.0, high=(1 - (1 - share) ** 2) * busy_s, basis="bound"),),
+            details=("assumes that time without waits for data is as the number of positions; at most as its square",),
+            figures={"share": share, **figures, "throughput_ratio": speedup},
         )
+
+
+def choose_padded_share(loop: LoopAnalysis) -> float | None:
+    """The share of padding: of all batches that name their tokens, else of the model's first calls."""
+    share = None if loop.tokens is None else loop.tokens.padding_share
+    return loop.padded_share if share is None else share
+
+
+def _describe_padding(loop: LoopAnalysis, share: float) -> tuple[str, dict[str, float]]:
+    tokens = loop.tokens
+    if tokens is None or tokens.padding is None:
+        return f"{format_percent(share)} of the tokens of the model's first calls", {}
+    labeled = f"; {tokens.labeled:,.0f} have a label" if tokens.labeled is not None else ""
+    evidence = f"{tokens.padding:,.0f} of {tokens.computed:,.0f} positions of a step are masked{labeled}"
+    return evidence, {"positions": tokens.computed, "padding": tokens.padding}
 
 
 def find_excluded_steps(suite: SuiteView) -> Iterator[Finding]:

@@ -5,14 +5,18 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
-from perfkit.analysis.suite.attached_loop import build_loop
-from perfkit.core.record import AttachedLoop, RankRecord
+from perfkit.analysis.suite.attached_loop import build_loop, compute_goodput, summarize_tokens
+from perfkit.core.record import AttachedLoop, RankRecord, StepSamples, TokenCounts
 from tests.fixtures.suites import record
 
 
 def watched(steps: tuple[float, ...] = (0.1,) * 4, rank: int = 0, **attached: Any) -> RankRecord:
     told = AttachedLoop(step_marker="the steps of AdamW", **{"optimizers": ("AdamW, 6 parameters",), **attached})
     return record(steps, rank=rank, attached_loop=told, flops=None)
+
+
+def attached(**fields: Any) -> AttachedLoop:
+    return AttachedLoop(step_marker="", **fields)
 
 
 def loop(*records: RankRecord) -> LoopAnalysis:
@@ -117,3 +121,52 @@ def test_outliers_close_together_make_no_rhythm_of_all_steps() -> None:
         steps[place] = 0.5
     found = loop(watched(tuple(steps))).outliers
     assert (found.count, found.period) == (3, None)
+
+
+def test_tokens_of_ranks_are_summed_per_step() -> None:
+    first = TokenCounts(batches=2, computed=200, padding=50, labeled=20)
+    second = TokenCounts(batches=4, computed=400, padding=0, labeled=None)
+    use = summarize_tokens([attached(tokens=first, fetches=(1, 1)), attached(tokens=second, fetches=(1,) * 4)])
+    assert use is not None
+    assert (use.computed, use.padding, use.labeled) == (200, 25, None)
+    assert use.padding_share == 0.125
+    assert use.most_speedup == pytest.approx(1 / 0.875)
+    assert summarize_tokens([attached(tokens=first, fetches=(1, 1)), attached()]) is None
+
+
+def test_a_batch_that_an_excluded_step_fetched_is_not_missing() -> None:
+    use = summarize_tokens([attached(tokens=TokenCounts(batches=5, computed=500), fetches=(2, 1, 2))])
+    assert use is not None
+    assert use.computed == 200
+
+
+def test_the_window_is_split_without_remainder() -> None:
+    # 8 steps of 0.1 s, of which one takes 0.5 s; each waits 0.02 s for data. One more of 1 s evaluates, and waits
+    # 0.05 s. So it trains for 0.08 s, as the others do.
+    walls = (0.1,) * 7 + (0.5,)
+    outliers = StepOutliers(count=1, steps=8, shortest_ratio=5, longest_ratio=5, excess_s=0.05, data_share=0.25)
+    goodput = compute_goodput(
+        StepSamples(wall_s=walls),
+        attached(data_wait_s=(0.02,) * 8, excluded_steps_s=(1.0,), excluded_waits_s=(0.05,)),
+        outliers,
+    )
+    assert goodput is not None
+    assert goodput.window_s == pytest.approx(2.2)
+    assert goodput.evaluation_s == pytest.approx(1 - 0.05 - 0.08)
+    assert goodput.data_s == pytest.approx(0.16 + 0.05)
+    assert goodput.outlier_s == pytest.approx(0.3)
+    assert goodput.training_s == pytest.approx(2.2 - 0.87 - 0.21 - 0.3)
+    assert goodput.share == pytest.approx(0.82 / 2.2)
+
+
+def test_a_loop_that_only_trains() -> None:
+    goodput = compute_goodput(StepSamples(wall_s=(0.1, 0.1)), attached(), None)
+    assert goodput is not None
+    assert goodput.share == 1
+    assert compute_goodput(StepSamples(), attached(), None) is None
+
+
+def test_waits_are_not_more_than_the_steps() -> None:
+    goodput = compute_goodput(StepSamples(wall_s=(0.1,)), attached(data_wait_s=(0.3,)), None)
+    assert goodput is not None
+    assert goodput.training_s == pytest.approx(0)

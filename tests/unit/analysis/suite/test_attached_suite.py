@@ -24,6 +24,7 @@ from perfkit.core.record import (
     RunResult,
     RunStatus,
     StepSamples,
+    TokenCounts,
     Unknown,
     WorkloadFacts,
     make_measurement,
@@ -249,6 +250,28 @@ def test_what_the_thread_does_besides_training(tmp_path: Path) -> None:
     [gain] = copies.gains
     assert gain.low == 0.0
     assert gain.high == pytest.approx(0.0498, abs=1e-4)  # Wilson: 40 of 100 are at most 49.8 %
+
+
+def test_padding_is_told_with_the_most_that_it_can_save(tmp_path: Path) -> None:
+    tokens = TokenCounts(batches=8, computed=4000, padding=2480, labeled=1000)
+    padded = AttachedLoop(step_marker="the steps of SGD", tokens=tokens, fetches=(2,) * 4, data_wait_s=(0.1,) * 4)
+    analysis = write(tmp_path, {"train": [loop_record(0.5, attached_loop=padded)]}, None)
+    found = told(analysis, "data.padding")
+    assert found.severity == "gain"
+    assert found.gain_s == pytest.approx(0.62 * (0.5 - 0.1))
+    assert found.figures == {
+        "share": 0.62, "positions": 1000.0, "padding": 620.0, "throughput_ratio": pytest.approx(1 / 0.38),
+    }  # fmt: skip
+    loop = analysis.variants[0].loop
+    assert loop is not None
+    assert (loop.tokens.computed, loop.tokens.padding, loop.tokens.labeled) == (1000.0, 620.0, 250.0)
+
+
+@pytest.mark.parametrize("padding", [None, 0, 300])
+def test_little_or_unknown_padding_is_not_told(tmp_path: Path, padding: int | None) -> None:
+    tokens = TokenCounts(batches=4, computed=4000, padding=padding)
+    loop = AttachedLoop(step_marker="the steps of SGD", tokens=tokens, fetches=(1,) * 4)
+    assert "data.padding" not in ids(write(tmp_path, {"train": [loop_record(0.5, attached_loop=loop)]}, None))
 
 
 def test_a_later_capture_is_compared_with_the_first(tmp_path: Path) -> None:

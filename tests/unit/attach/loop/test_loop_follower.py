@@ -10,6 +10,7 @@ from torch import nn
 
 from perfkit.attach.host.guard import Guard
 from perfkit.attach.loop import loop_follower as loops
+from perfkit.attach.loop.batch_tokens import StepTokens
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.loop_hooks import LoopHooks
 from perfkit.attach.loop.step_finder import StepFinder
@@ -231,6 +232,8 @@ def test_waiting_for_data_and_samples_are_counted() -> None:
     counts = told.loop.take()
     assert counts.input_shapes
     counts.input_shapes = 0
+    assert counts.tokens == StepTokens(batches=2)
+    counts.tokens = StepTokens()
     assert counts == StepCounts(forwards=1, fetches=2, data_wait_ns=12, fetched=11, given=11, sequence_batches=1)
     assert told.loop.take() == StepCounts()
     assert told.loop.fetches

@@ -21,6 +21,14 @@ EVALUATION = FindingKind(
     "An evaluation ran in timed steps, which are excluded from the step time.",
     "Evaluate less often or on fewer batches if it takes much of the run.",
 )
+PADDING = FindingKind(
+    "data.padding",
+    GAIN,
+    "At least a fifth of the positions is padding: the attention mask excludes them, they lie behind the last packed "
+    "sequence, or they have the padding index of the model's embeddings.",
+    "Pack sequences into rows, or bucket them by length.",
+    "The share of padding in the step without its wait for data; at most by the square of the length.",
+)
 DRIFT = FindingKind(
     "steps.drift",
     WARNING,
@@ -40,15 +48,6 @@ COLLECTION = FindingKind(
     "Remove `gc.collect()` from the step, call `gc.freeze()` before the loop, and create fewer objects in it.",
     "The mean time of the collections in a timed step.",
 )
-PADDING = FindingKind(
-    "data.padding",
-    GAIN,
-    "At least 20 % of the tokens that the model is called with are padding, by its attention mask or the padding index "
-    "of its embeddings.",
-    "Pad each batch to its own longest sequence, batch sequences of similar length, or pack them.",
-    "This share of the step; at most by the square of the length.",
-)
-
 DATA_WAIT_RULES = (Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (STARVED,)),)
 RULES = (
     Rule(loops.find_drift, SuiteView, About.STEP, (DRIFT,)),
