@@ -53,6 +53,9 @@ def test_padded_batches_have_a_finding(tmp_path: Path) -> None:
     assert variant.loop.tokens.computed == 8 * LONGEST
     assert variant.loop.tokens.padding == padding
     assert variant.loop.tokens.labeled == 8 * LONGEST - padding
+    ops = {row.name for row in variant.trace.ops}
+    assert ops
+    assert not ops & {"aten::count_nonzero", "aten::ne"}, "perfkit's own counting"
     (found,) = [finding for finding in analysis.findings if finding.id == "data.padding"]
     assert found.figures["throughput_ratio"] == pytest.approx(8 * LONGEST / (8 * LONGEST - padding))
     assert 0 < found.gain_s < variant.step_time.value

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
+import numpy as np
 import torch
 
 from perfkit.core.record import TokenCounts
@@ -62,30 +63,36 @@ def count_batch_tokens(batch: Any) -> BatchTokens | None:
     """Count the tokens of a batch in main memory; None for one without token ids by name.
 
     Padding is where the attention mask of a row is 0, and in packed rows what lies behind the last offset
-    (`cu_seqlens`). A batch on a device is not asked for its numbers: that would wait for all work before it.
+    (`cu_seqlens`). A batch on a device is not asked for its numbers: that would wait for all work before it. NumPy
+    counts, since ops of torch would be in the program's traces.
     """
     for mapping in _walk_mappings(batch):
         ids = next((mapping[name] for name in _IDS if isinstance(mapping.get(name), torch.Tensor)), None)
-        if ids is not None and ids.is_cpu and ids.dim() in (1, 2) and not ids.is_floating_point() and ids.numel():
+        if ids is not None and _is_readable(ids) and ids.dim() in (1, 2) and ids.numel():
             return BatchTokens(ids.numel(), _count_padding(mapping, ids), _count_labels(mapping, ids))
     return None
 
 
 def _count_padding(mapping: Mapping[str, Any], ids: torch.Tensor) -> int | None:
     mask = mapping.get(_MASK)
-    if isinstance(mask, torch.Tensor) and mask.is_cpu and mask.shape == ids.shape:
-        return ids.numel() - int(mask.count_nonzero())
+    if _is_readable(mask) and mask.shape == ids.shape:
+        return ids.numel() - int(np.count_nonzero(mask.numpy()))
     for name, value in mapping.items():
-        if name.startswith(_OFFSETS) and isinstance(value, torch.Tensor) and value.is_cpu and value.dim() == 1:
-            return max(0, ids.numel() - int(value[-1])) if value.numel() else None
+        if name.startswith(_OFFSETS) and _is_readable(value) and value.dim() == 1:
+            return max(0, ids.numel() - int(value.numpy()[-1])) if value.numel() else None
     return None
 
 
 def _count_labels(mapping: Mapping[str, Any], ids: torch.Tensor) -> int | None:
     labels = mapping.get(_LABELS)
-    if not isinstance(labels, torch.Tensor) or not labels.is_cpu or labels.shape != ids.shape:
+    if not _is_readable(labels) or labels.shape != ids.shape:
         return None
-    return int((labels != _IGNORED).count_nonzero())
+    return int(np.count_nonzero(labels.numpy() != _IGNORED))
+
+
+def _is_readable(value: Any) -> TypeGuard[torch.Tensor]:
+    """True for a tensor of whole or truth values in main memory, and for no tensor of a subclass."""
+    return type(value) is torch.Tensor and value.is_cpu and not (value.is_floating_point() or value.is_complex())
 
 
 def _walk_mappings(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:

@@ -37,7 +37,7 @@ def test_what_a_batch_shows(batch: Any, expected: tuple[int, int | None, int | N
 @pytest.mark.parametrize(
     "batch",
     [(IDS, LABELS), {"pixels": torch.zeros(2, 3)}, {"input_ids": torch.zeros(2, 4)}, {0: IDS}, IDS, None,
-     {"input_ids": IDS.to("meta")}],
+     {"input_ids": IDS.to("meta")}, {"input_ids": IDS.float()}],
 )  # fmt: skip
 def test_what_names_no_tokens(batch: Any) -> None:
     assert count_batch_tokens(batch) is None
