@@ -28,6 +28,7 @@ from perfkit.trace.readers.pftrace.render_stages import RenderStageReader
 from perfkit.trace.readers.pftrace.track_events import TrackEventReader
 from perfkit.trace.readers.pftrace.tracks import Tracks
 from perfkit.trace.readers.protobuf.columns import place_values
+from perfkit.trace.readers.protobuf.message_chains import find_all_messages
 from perfkit.trace.readers.protobuf.wire import (
     WireBuffer,
     WireFields,
@@ -43,7 +44,7 @@ _CLEARED, _COMPRESSED, _GPU_COUNTERS, _RENDER_STAGE, _CLOCK, _DEFAULTS, _TRACK =
 _CLEARS = 1  # of the flags
 _DEFAULT_TRACK = (11, 11)  # of the defaults: of track events their track
 _PACKET = 1  # field of a trace
-_PACKETS_AT_ONCE = 1 << 15
+_PACKETS_AT_ONCE = 1 << 16
 _LARGEST_BATCH = 1 << 28  # bytes that a compressed batch of packets may become
 
 # A category that only torch's profiler writes.
@@ -54,7 +55,7 @@ _ARCHITECTURE = re.compile(r"sm_(\d+)(\d)")
 def is_pftrace(head: bytes) -> bool:
     """True if a file begins with packets of a trace in Perfetto's binary format."""
     buffer = make_buffer(head)
-    starts, ends, _, _ = find_messages(buffer, _PACKET, 0, buffer.size, 8)
+    starts, ends, _, _ = find_messages(buffer, _PACKET, 0, buffer.size, most=8)
     if not starts or head[:1] != b"\n":
         return False
     _, damaged = split_messages(buffer, np.asarray(starts, np.int64), np.asarray(ends, np.int64))
@@ -107,14 +108,11 @@ class _PacketReader:
 
     def read_packets(self, buffer: WireBuffer) -> int:
         """Read packets up to the end or the first that is damaged; returns the position after the last."""
-        at = 0
-        while True:
-            starts, ends, _, behind = find_messages(buffer, _PACKET, at, buffer.size, _PACKETS_AT_ONCE)
-            if starts:
-                self._read_part(buffer, np.asarray(starts, np.int64), np.asarray(ends, np.int64))
-            if behind == at or behind >= buffer.size:
-                return behind
-            at = behind
+        starts, ends, behind = find_all_messages(buffer, _PACKET)
+        for first in range(0, len(starts), _PACKETS_AT_ONCE):
+            part = slice(first, first + _PACKETS_AT_ONCE)
+            self._read_part(buffer, starts[part], ends[part])
+        return behind
 
     def finish(self) -> TraceCollector:
         """What was collected, with the names of processes and threads."""

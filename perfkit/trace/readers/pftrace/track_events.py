@@ -1,6 +1,7 @@
 """Slices of Perfetto's tracks as rows: what the CPU did, with its arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -46,6 +47,8 @@ _SIGNATURE = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
 _COLLECTIVE = ("Collective name", "Comms Id")
 _SYNC_KIND, _SYNCS = "cuda_sync_kind", "cuda_sync"
 _USED = frozenset((*_NUMBERS, *_SIGNATURE, *_COLLECTIVE, _SYNC_KIND))
+# Octets of the tag and length of an annotation of less than 16 KiB.
+_LEAST_FRAME, _MOST_FRAME = 2, 3
 _NAME_TAG, _ONE_OCTET = make_tag(NAME, BYTES), 1 << 7  # lengths below stand in one octet
 # The process of CUPTI's own work, in which torch gives slices no category.
 _OVERHEAD_PROCESS, _OVERHEAD = "Overhead", "overhead"
@@ -59,7 +62,7 @@ class TrackEventReader:
         self._tables, self._interned, self._tracks = tables, interned, tracks
         self._buffer = make_buffer()
         self._annotations = AnnotationTable(interned)
-        self._signatures: dict[tuple[int, bytes, bytes, bytes, bytes], int] = {}
+        self._signatures: dict[tuple[Any, ...], int] = {}  # by state and bytes
 
     def read(
         self, buffer: WireBuffer, events: WireFields, time_ns: Ints, state: Ints, track: Ints
@@ -222,15 +225,17 @@ class TrackEventReader:
         column = np.full(len(state), NONE, np.int32)
         rows = np.flatnonzero(text["Input type"][0] != NONE)
         data, known, read = self._buffer.data, self._signatures, self._annotations.read
-        spans = [(text[name][0][rows].tolist(), text[name][1][rows].tolist()) for name in _SIGNATURE]
+        spans = [(text[name][0][rows], text[name][1][rows]) for name in _SIGNATURE]
         raw = [
-            [data[start:end] for start, end in zip(starts, ends, strict=True)] for starts, ends in spans
+            [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+            for starts, ends in _join_neighbors(spans)
         ]  # -1 to -1 is empty
         numbers = []
-        for key in zip(state[rows].tolist(), *raw, strict=True):
+        for place, key in enumerate(zip(state[rows].tolist(), *raw, strict=True)):
             number = known.get(key)
             if number is None:
-                parts = [read(key[0], each)[1] if each else b"" for each in key[1:]]
+                written = [data[starts[place] : ends[place]] for starts, ends in spans]
+                parts = [read(key[0], each)[1] if each else b"" for each in written]
                 number = known[key] = self._tables.signature[b"\0".join(parts)]
             numbers.append(number)
         column[rows] = numbers
@@ -248,3 +253,16 @@ class TrackEventReader:
             "source": own["source"][which],
             "record": own["record"][which],
         }
+
+
+def _join_neighbors(spans: Sequence[tuple[Ints, Ints]]) -> list[tuple[Ints, Ints]]:
+    """Spans of bytes, one for those with no more than a tag and a length between them in every row."""
+    joined = [spans[0]]
+    for starts, ends in spans[1:]:
+        first, last = joined[-1]
+        gap = starts - last
+        if ((gap >= _LEAST_FRAME) & (gap <= _MOST_FRAME)).all():
+            joined[-1] = first, ends
+        else:
+            joined.append((starts, ends))
+    return joined

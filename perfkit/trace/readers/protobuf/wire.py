@@ -100,14 +100,20 @@ def make_buffer(*blocks: bytes) -> WireBuffer:
     return WireBuffer(padded, octets, words, len(padded) - len(_PADDING))
 
 
-def find_messages(buffer: WireBuffer, number: int, at: int, end: int, most: int | None = None) -> RepeatedMessages:
-    """Find the messages of a repeated field (its number below 16) of a message, from a position on, up to `most`."""
+def find_messages(
+    buffer: WireBuffer, number: int, at: int, end: int, *, most: int | None = None, until: int | None = None
+) -> RepeatedMessages:
+    """Find the messages of a repeated field (its number below 16) of a message that ends at `end`, from a position on.
+
+    At most `most`, and of those that begin before `until`.
+    """
     data, tag = buffer.data, make_tag(number, BYTES)
     starts: list[int] = []
     ends: list[int] = []
     others: list[FieldPlace] = []
     add_start, add_end = starts.append, ends.append
-    while at < end and (most is None or len(starts) < most):
+    stop = end if until is None else until
+    while at < stop and (most is None or len(starts) < most):
         if data[at] != tag:
             field = read_field(data, at, end)
             if field is None:
@@ -137,9 +143,9 @@ def split_messages(buffer: WireBuffer, starts: Ints, ends: Ints) -> tuple[WireFi
     owner = np.flatnonzero(starts < ends)
     at, end = starts[owner], ends[owner]
     while len(owner) > _FEW:
-        tag, behind = _decode_varints(buffer, at)
+        tag, behind = decode_varints(buffer, at)
         wire = tag & 7
-        value, start = _decode_varints(buffer, behind)
+        value, start = decode_varints(buffer, behind)
         fixed = np.flatnonzero((wire == EIGHT_BYTES) | (wire == FOUR_BYTES))
         if len(fixed):
             words, eight = buffer.words[behind[fixed]].view(np.int64), wire[fixed] == EIGHT_BYTES
@@ -178,7 +184,7 @@ def split_message(data: bytes) -> list[tuple[int, int, int | bytes]]:
     return fields
 
 
-def _decode_varints(buffer: WireBuffer, at: Ints) -> tuple[Ints, Ints]:
+def decode_varints(buffer: WireBuffer, at: Ints) -> tuple[Ints, Ints]:
     """The varints at these positions, and the positions behind them."""
     octet = buffer.octets[at].astype(np.int64)
     value, behind = octet & 127, at + 1

@@ -61,14 +61,14 @@ def test_numbers_of_64_bits(number: int) -> None:
 
 def test_packets_end_where_the_file_is_cut() -> None:
     data = encode_trace([[(8, 5)], [(8, 6), (11, "x" * 300)], [(8, 7)]])
-    starts, ends, _, at = find_messages(make_buffer(data), 1, 0, len(data), 10)
+    starts, ends, _, at = find_messages(make_buffer(data), 1, 0, len(data), most=10)
     assert at == len(data)
     assert [split_message(data[start:end])[0] for start, end in zip(starts, ends, strict=True)] == [
         (8, VARINT, 5), (8, VARINT, 6), (8, VARINT, 7),
     ]  # fmt: skip
-    starts, _, _, at = find_messages(make_buffer(data[:-1]), 1, 0, len(data) - 1, 10)
+    starts, _, _, at = find_messages(make_buffer(data[:-1]), 1, 0, len(data) - 1, most=10)
     assert (len(starts), at) == (2, len(data) - 4)
-    more, _, _, at = find_messages(make_buffer(data), 1, 0, len(data), 1)
+    more, _, _, at = find_messages(make_buffer(data), 1, 0, len(data), most=1)
     assert (len(more), at) == (1, 4)
 
 
