@@ -1,8 +1,8 @@
 """The private names of torch that the source uses: `python -m tests.private_names` prints them, and where.
 
-A private name may change with any release, so each has one module that uses it. One that some supported release lacks
-has a fallback there (`hasattr`, `getattr`), which this list does not see. Types, dispatch modes and trees, which torch
-has no public names for and many modules need, are in `SHARED`.
+A private name may change with any release, so each has one module that uses it; what many modules need is imported by
+`perfkit.cost.torch_dispatch` and `perfkit.cost.torch_fakes` for all. One that some supported release lacks has a
+fallback there (`hasattr`, `getattr`), which this list does not see.
 """
 
 import ast
@@ -12,38 +12,8 @@ from collections.abc import Iterator
 
 from tests.structure import list_nodes
 
-# Names that more than one module uses.
-SHARED = frozenset(
-    {
-        "torch.Tensor._make_subclass",
-        "torch._C.DispatchKey",
-        "torch._C._current_autograd_node",
-        "torch._C._distributed_c10d",
-        "torch._C._distributed_c10d.GradBucket",
-        "torch._C._distributed_c10d.Store",
-        "torch._C._distributed_c10d.TCPStore",
-        "torch._C._profiler._ExperimentalConfig",
-        "torch._dynamo.OptimizedModule",
-        "torch._dynamo.utils.counters",
-        "torch._functorch.config",
-        "torch._inductor.config",
-        "torch._inductor.virtualized.V",
-        "torch._ops.OpOverload",
-        "torch._subclasses.fake_impls.op_implementations_dict",
-        "torch._subclasses.fake_tensor.FakeTensor",
-        "torch._subclasses.fake_tensor.FakeTensorMode",
-        "torch._subclasses.fake_tensor._BypassDispatchCache",
-        "torch.library._scoped_library",
-        "torch.ops.profiler._record_function_enter_new.default",
-        "torch.ops.profiler._record_function_exit._RecordFunction",
-        "torch.utils._mode_utils.no_dispatch",
-        "torch.utils._python_dispatch.TorchDispatchMode",
-        "torch.utils._python_dispatch._disable_current_modes",
-        "torch.utils._python_dispatch._get_current_dispatch_mode_stack",
-        "torch.utils._pytree.tree_leaves",
-        "torch.utils._pytree.tree_map_only",
-    }
-)
+# Names that more than one module uses: one replaces what the other calls, and settings of which each sets its own.
+SHARED = frozenset({"torch.Tensor._make_subclass", "torch._functorch.config", "torch._inductor.config"})
 
 
 def list_private_names() -> dict[str, list[str]]:

@@ -7,10 +7,10 @@ import torch
 from torch._C._distributed_c10d import _resolve_process_group
 from torch.distributed import ProcessGroup
 from torch.distributed.distributed_c10d import get_process_group_ranks
-from torch.utils._pytree import tree_leaves
 
 from perfkit.cost.calls.collective import CollectiveType, Message, classify_collective, make_message_of_size
 from perfkit.cost.formulas.free_ops import COLLECTIVES
+from perfkit.cost.torch_dispatch import tree_leaves
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName  # since torch 2.10: a string

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from perfkit.cost.calls.dtypes import BY_TORCH_NAME
 from perfkit.cost.calls.op_call import Arg, ComputeUnit, OpCall, OpCost, TensorArg
@@ -16,6 +14,8 @@ from perfkit.cost.formula_table import cost_op
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.cost.formulas.free_ops import get_free_cost
 from perfkit.cost.live_sparse_products import cost_sparse_product, is_sparse
+from perfkit.cost.torch_dispatch import TorchDispatchMode, list_modes
+from perfkit.cost.torch_fakes import FakeTensor, FakeTensorMode
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 
@@ -97,7 +97,7 @@ class CostingMode(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._fakes_count = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
+        self._fakes_count = any(isinstance(mode, FakeTensorMode) for mode in list_modes())
 
     def called(self, call: OpCall, cost: OpCost | None, result: Any) -> None:
         """Handle an op call; for ops without work of their own, `call` has no arguments."""

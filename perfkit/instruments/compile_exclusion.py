@@ -48,6 +48,11 @@ def has_compiled_modules(model: nn.Module) -> bool:
 
     Not while marks stand around its calls, which torch keeps where it keeps compiled calls.
     """
+    return any(is_compiler_wrapper(module) or is_compiled_in_place(module) for module in model.modules())
+
+
+def is_compiler_wrapper(module: nn.Module) -> bool:
+    """True for what `torch.compile(module)` returns."""
     from torch._dynamo import OptimizedModule  # not sooner: it takes time
 
-    return any(isinstance(module, OptimizedModule) or is_compiled_in_place(module) for module in model.modules())
+    return isinstance(module, OptimizedModule)

@@ -73,6 +73,11 @@ def make_config(backend: ProfilerBackend, options: dict[str, Any]) -> _Experimen
     return _ExperimentalConfig(custom_profiler_config=json.dumps({"backend": MONITOR, **options}))
 
 
+def make_plain_config() -> _ExperimentalConfig:
+    """The configuration of torch's profiler without any of the options that torch calls experimental."""
+    return _ExperimentalConfig()
+
+
 def _format_version(version: int) -> str:
     """130300 -> 13.3."""
     return f"{version // 10000}.{version % 10000 // 100}"

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import torch
 from torch import nn
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.live_flops import FlopCount, FlopCounter
+from perfkit.cost.torch_dispatch import list_modes
+from perfkit.instruments.compile_exclusion import is_compiler_wrapper
 from perfkit.instruments.recording import Recording
 from perfkit.techniques.base.compile_facts import collect_compile_facts
 
@@ -59,14 +59,14 @@ def _explain_uncountable(models: Iterable[nn.Module]) -> str:
         return "FLOPs inside compiled code cannot be counted while it runs; pass flops_per_step"
     if any(isinstance(model, nn.DataParallel) and len(model.device_ids) > 1 for model in models):
         return "FLOPs in DataParallel's threads cannot be counted; pass flops_per_step"
-    if _get_current_dispatch_mode_stack():
+    if list_modes():
         return "another TorchDispatchMode is active between steps; pass flops_per_step"
     return ""
 
 
 def _is_compiled(module: nn.Module) -> bool:
     """True if compiled by `torch.compile(module)` or `module.compile()`."""
-    return isinstance(module, torch._dynamo.OptimizedModule) or module._compiled_call_impl is not None
+    return is_compiler_wrapper(module) or module._compiled_call_impl is not None
 
 
 def _build_quantity(count: FlopCount) -> Quantity:

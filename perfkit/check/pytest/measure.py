@@ -25,6 +25,7 @@ from perfkit.devices.accelerator import CPU, find_built_accelerator, get_acceler
 from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels
+from perfkit.techniques.base.compile_facts import count_graph_breaks, has_compiled_frames
 
 # Kineto's messages on its recordings do not belong into the tests' output.
 _KINETO_LEVEL, _KINETO_SILENT = "KINETO_LOG_LEVEL", "6"
@@ -85,10 +86,10 @@ def measure_step(step: Callable[[], object], trained: TrainedModels, warmup: int
         raise UsageError(f"warmup={warmup}: expected at least 1: the first step creates the optimizer state")
     os.environ.setdefault(_KINETO_LEVEL, _KINETO_SILENT)
     _reset_compiled()
-    before = _count_graph_breaks()
+    before = count_graph_breaks()
     for _ in range(warmup):
         step()
-    breaks = {reason: count - before.get(reason, 0) for reason, count in _count_graph_breaks().items()}
+    breaks = {reason: count - before.get(reason, 0) for reason, count in count_graph_breaks().items()}
     steps = warmup
 
     def run(index: int) -> None:
@@ -154,13 +155,5 @@ def _reset_compiled() -> None:
 
     A model compiled by an earlier test would seem to have none.
     """
-    if _has_compiled():
+    if has_compiled_frames():
         torch._dynamo.reset()
-
-
-def _has_compiled() -> bool:
-    return "torch._dynamo.utils" in sys.modules and bool(torch._dynamo.utils.counters["frames"]["total"])
-
-
-def _count_graph_breaks() -> dict[str, int]:
-    return dict(torch._dynamo.utils.counters["graph_break"]) if _has_compiled() else {}

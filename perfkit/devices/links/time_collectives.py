@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import FileStore
+from torch.distributed import FileStore
 
 from perfkit.devices.accelerator import get_accelerator, is_cpu
 from perfkit.devices.ceilings.repeats import compute_quantile_rate

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils._python_dispatch import _disable_current_modes
 
 from perfkit.cost.live_flops import FlopCounter
+from perfkit.cost.torch_dispatch import disable_modes
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.facts.saved_tensors import Forward
@@ -158,7 +158,7 @@ def measure_recomputation(run: Callable[[], object], blocks: Iterable[nn.Module]
             recomputation.forward_flops += flops
             recomputation.forward_ops += ops
             recomputation.forward_gemms += gemms
-            with _disable_current_modes():  # no op of the block
+            with disable_modes():  # no op of the block
                 left[place] = {name: buffer.clone() for name, buffer in blocks[place].named_buffers()}
 
     with ExitStack() as stack:

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.cost.live_collectives import describe_exchange, get_group_ranks
+from perfkit.cost.torch_dispatch import TorchDispatchMode
 
 # Also counted as zero, so that a claim about them can fail.
 _ALWAYS = (

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from perfkit.cost.torch_dispatch import TorchDispatchMode
 from perfkit.instruments.training.tensors import has_storage
 from perfkit.techniques.activations.paged_optimizer import get_local_optimizer
 from perfkit.techniques.activations.paged_tensors import get_local_part

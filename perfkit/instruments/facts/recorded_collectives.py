@@ -15,6 +15,20 @@ from perfkit.flight.decode import decode_dump
 from perfkit.flight.flight_record import DEFAULT_GROUP
 from perfkit.instruments.trace_recording import TimeWindow
 
+# torch's flight recorders of NCCL's and of Gloo's collectives. A build without NCCL lacks the first; that of Gloo's
+# records since torch 2.10.
+NCCL_RECORDER, GLOO_RECORDER = "_dump_nccl_trace", "_dump_fr_trace"
+
+
+def load_recorder(name: str, *, collectives: bool, stacks: bool = False) -> dict[str, Any]:
+    """Load what a flight recorder of torch holds; empty where this torch does not have it.
+
+    Without `collectives` only the state of each group.
+    """
+    dump = getattr(c10d, name, None)
+    # The pickle is this process's own, made by the call. The last argument leaves out those that have ended.
+    return {} if dump is None else pickle.loads(dump(collectives, stacks, False))
+
 
 def count_recorded_bytes(window: TimeWindow, world_size: int) -> dict[str, float]:
     """Count Gloo's collectives per step and their bytes: `recorded_collectives`, `collective_bytes:<kind>` and
@@ -23,9 +37,7 @@ def count_recorded_bytes(window: TimeWindow, world_size: int) -> dict[str, float
     Empty if nothing was recorded, and where it is unknown: the recorder has dropped some of them, or the size of a
     message or the ranks of its group are unknown.
     """
-    dumped = getattr(c10d, "_dump_fr_trace", None)
-    # The pickle is this process's own, made by the call.
-    dump: dict[str, Any] = {} if dumped is None else pickle.loads(dumped(True, False, False))
+    dump = load_recorder(GLOO_RECORDER, collectives=True)
     entries = dump.get("entries", ())
     has_dropped = bool(entries) and entries[0]["record_id"] > 0 and entries[0]["time_created_ns"] > window.began_ns
     mine = [entry for entry in entries if window.began_ns <= entry["time_created_ns"] < window.ended_ns]

@@ -14,7 +14,6 @@ from torch._C._profiler import (
     ProfilerState,
     RecordScope,
     _EventType,
-    _ExperimentalConfig,
     _ProfilerEvent,
     _TensorMetadata,
 )
@@ -29,6 +28,7 @@ from perfkit.instruments.memory.profiler_events import (
     TensorUse,
 )
 from perfkit.instruments.memory.unscoped_allocations import add_unscoped
+from perfkit.instruments.profiler_backend import make_plain_config
 from perfkit.instruments.recording import EndNow, check_same_thread
 
 # Ops that only allocate for the enclosing op, which is named instead.
@@ -68,7 +68,7 @@ class AllocationProfiler:
             self._ops,  # stacks
             False,
             False,
-            _ExperimentalConfig(),
+            make_plain_config(),
         )
         activities = {ProfilerActivity.CPU}
         scopes = {RecordScope.USER_SCOPE}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from torch._C._distributed_c10d import TCPStore
+from torch.distributed import TCPStore
 
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.measure.launch.join_secret import VARIABLE, load_join_secret

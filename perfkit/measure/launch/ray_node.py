@@ -24,7 +24,7 @@ from perfkit.measure.launch.rank_processes import (
 from perfkit.store.layout import SPEC_FILE
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import TCPStore
+    from torch.distributed import TCPStore
 
 _STORE_S = 300.0
 _PART_BYTES = 8 * 2**20

@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from torch._C._distributed_c10d import TCPStore
+from torch.distributed import TCPStore
 
 from perfkit.core.errors import PerfkitError
 

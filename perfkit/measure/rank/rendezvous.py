@@ -11,7 +11,7 @@ import warnings
 from datetime import timedelta
 from pathlib import Path
 
-from torch._C._distributed_c10d import TCPStore
+from torch.distributed import TCPStore
 
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import read_json, write_json

@@ -12,8 +12,7 @@ from unittest.mock import patch
 import msgspec
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
-from torch._C._distributed_c10d import Store
-from torch.distributed import ProcessGroupGloo
+from torch.distributed import ProcessGroupGloo, Store
 
 from perfkit.core.allocations import FailedRequest
 from perfkit.core.errors import PerfkitError

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from perfkit.core.spec import RunSpec
+from perfkit.cost.torch_dispatch import disable_modes
 from perfkit.instruments.training.tensors import get_address, get_torch_dtype
 from perfkit.measure.rank.loaded_batches import LoadedBatches
 from perfkit.measure.rank.loaded_data import BatchPool
@@ -17,7 +17,7 @@ class RepeatedBatch:
     """Batches with the shapes of a DataLoader's first one, which is actually loaded in this process."""
 
     def __init__(self, workload: Workload, spec: RunSpec, rank: int) -> None:
-        with _disable_current_modes():
+        with disable_modes():
             loaded = LoadedBatches(
                 workload,
                 seed=spec.seed,
@@ -64,7 +64,7 @@ def pair_with_real_batches(
     if isinstance(batches, RepeatedBatch):
         yield batches.step(0, 1)[0], batches.loaded
         return
-    with _disable_current_modes():
+    with disable_modes():
         real = make_batches(workload, spec, ranks, steps)
     for step in range(steps):
         yield from zip(batches.step(step, spec.accumulation), real.step(step, spec.accumulation), strict=True)

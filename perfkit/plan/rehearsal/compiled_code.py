@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import torch
 from torch.profiler import record_function
-from torch.utils._python_dispatch import _disable_current_modes
 
-from perfkit.plan.rehearsal.compiled_loops import Loop, join_loops, make_loop
+from perfkit.cost.torch_dispatch import disable_modes
+from perfkit.plan.rehearsal.compiled_loops import Loop, get_lowered_graph, join_loops, make_loop
 from perfkit.plan.rehearsal.op_watcher import OpWatcher
 from perfkit.trace.model import COMPILED_GRAPH
 
@@ -98,7 +98,7 @@ def _leave_modes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A compiler's fake tensors are its own, and none of the step's."""
 
     def left(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
+        with disable_modes():
             return function(*args, **kwargs)
 
     return left
@@ -151,9 +151,8 @@ class _KernelNames:
         def define_kernel(_scheduling: Any, source: str, nodes: Any, _arguments: Any = None) -> str:
             from torch._inductor import config
             from torch._inductor.utils import get_fused_kernel_name
-            from torch._inductor.virtualized import V
 
-            wrapper, loops = V.graph.wrapper_code, self._loops
+            wrapper, loops = get_lowered_graph().wrapper_code, self._loops
             self._loops = []
             if source not in wrapper.src_to_kernel:
                 fused = get_fused_kernel_name(nodes, config.cpp.descriptive_names)

@@ -78,10 +78,16 @@ def _is_joined(kernel: Loop, loop: Loop) -> bool:
     return fits and not kernel.accesses.isdisjoint(loop.accesses)
 
 
-def _count_rows(node: Any) -> tuple[int, int]:
-    from torch._inductor.virtualized import V
+def get_lowered_graph() -> Any:
+    """The graph that Inductor lowers in this thread."""
+    from torch._inductor.virtualized import V  # not sooner: Inductor takes seconds to import
 
+    return V.graph
+
+
+def _count_rows(node: Any) -> tuple[int, int]:
     results, operands = (
-        prod(V.graph.sizevars.optimization_hint(size, fallback=1) for size in sizes) for sizes in node.get_ranges()
+        prod(get_lowered_graph().sizevars.optimization_hint(size, fallback=1) for size in sizes)
+        for sizes in node.get_ranges()
     )
     return results, operands

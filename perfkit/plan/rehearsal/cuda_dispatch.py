@@ -14,13 +14,12 @@ from unittest.mock import patch
 from warnings import catch_warnings, filterwarnings
 
 import torch
-from torch._subclasses.fake_impls import op_implementations_dict as known
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.library import Library, fallthrough_kernel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import optimizer
-from torch.utils._pytree import tree_map_only
 
+from perfkit.cost.torch_dispatch import open_library, tree_map_only
+from perfkit.cost.torch_fakes import FakeTensor, FakeTensorMode, fake_kernels
 from perfkit.devices.catalog.capability import get_capability
 from perfkit.devices.catalog.catalog import CatalogEntry
 from perfkit.plan.rehearsal.libraries.attention_kernels import FLASH_FOR_CPU, running_kernel
@@ -77,7 +76,7 @@ def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: False))
         stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: capability))
         stack.enter_context(patch.object(torch.version, "hip", hip))
-        library = stack.enter_context(torch.library._scoped_library("aten", "IMPL"))
+        library = stack.enter_context(open_library("aten", "IMPL"))
         for name in _CAST_TO_FP32.split():
             _register_kernel(library, name, "AutocastCPU", _cast_to_fp32)
         for name in _RETURN_FP32.split():
@@ -88,7 +87,7 @@ def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
                 library.impl(name, fallthrough_kernel, "AutocastCPU")
         library.impl("dropout", _run_dropout, "AutogradCPU")
         library.impl("scaled_dot_product_attention", partial(_run_attention, aotriton), "AutogradCPU")
-        stack.enter_context(patch.dict(known, {FLASH_FOR_CPU: _infer_attention}))
+        stack.enter_context(patch.dict(fake_kernels, {FLASH_FOR_CPU: _infer_attention}))
         FakeTensorMode.cache_clear()  # which does not know that an output depends on the kernel
         kinds = [*optimizer._foreach_supported_types, FakeTensor]
         stack.enter_context(patch.object(optimizer, "_foreach_supported_types", kinds))

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 
 from perfkit.core.allocations import Allocations
 from perfkit.core.errors import UnknownParameterError
 from perfkit.core.record import InitialBlock, Unknown
 from perfkit.core.spec import RunSpec
+from perfkit.cost.torch_dispatch import tree_leaves
 from perfkit.instruments.memory.memory_recording import label_recording
 from perfkit.instruments.memory.module_marks import mark_modules
 from perfkit.instruments.memory.profiler_events import RecordedEvents

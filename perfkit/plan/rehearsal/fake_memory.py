@@ -13,12 +13,12 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._C import _current_autograd_node
 from torch._C._autograd import _get_sequence_nr
-from torch._subclasses.fake_tensor import FakeTensorMode, _BypassDispatchCache
 
 from perfkit.core.allocations import UNKNOWN
 from perfkit.core.record import InitialBlock
+from perfkit.cost.torch_dispatch import find_autograd_node
+from perfkit.cost.torch_fakes import BypassDispatchCache, FakeTensorMode
 from perfkit.instruments.memory.profiler_events import (
     ForwardCall,
     MarkedRange,
@@ -155,7 +155,7 @@ class FakeMemory:
                     self.host.add(argument.tensor.untyped_storage())
             return
         start = self.now()
-        if _current_autograd_node() is None:
+        if find_autograd_node() is None:
             self.recorded.forwards[_get_sequence_nr()] = ForwardCall(start, _THREAD, "")
         for argument in given:
             self._record_use(argument)
@@ -220,7 +220,7 @@ class FakeMemory:
         self, address: int, size: int, op: str = "", call: int = 0, inputs: tuple[int, ...] = (), line: str = ""
     ) -> None:
         self._total += size
-        node, time = _current_autograd_node(), self.now()
+        node, time = find_autograd_node(), self.now()
         stream = torch.cpu.current_stream()
         if size > 0 and stream is not _DEFAULT_STREAM:
             self.side_streams[time] = self._streams.setdefault(stream, len(self._streams) + 1)
@@ -249,7 +249,7 @@ def _disable_storage_caching() -> Iterator[None]:
 
     def key(mode: FakeTensorMode, state: Any, func: Any, args: Sequence[object], kwargs: Any) -> Any:
         if any(isinstance(argument, torch.UntypedStorage) for argument in args):
-            raise _BypassDispatchCache("a storage")
+            raise BypassDispatchCache("a storage")
         return cache_key(mode, state, func, args, kwargs)
 
     with patch.object(FakeTensorMode, "_cache_key", key):

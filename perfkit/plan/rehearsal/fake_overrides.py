@@ -10,12 +10,10 @@ from unittest.mock import patch
 
 import torch
 from torch import nn
-from torch._C import DispatchKey
 from torch._meta_registrations import mkldnn_rnn_layer
-from torch._subclasses.fake_impls import op_implementations_dict as known
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.utils._mode_utils import no_dispatch
 
+from perfkit.cost.torch_dispatch import DispatchKey, no_dispatch, open_library
+from perfkit.cost.torch_fakes import FakeTensor, FakeTensorMode, fake_kernels
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
 _LINEAR = torch.ops.aten.linear.default
@@ -122,7 +120,7 @@ def patch_linear() -> Iterator[None]:
     Of an input that is neither contiguous nor a matrix torch adds it after the product, and to a new tensor where
     there are subclasses of tensors (ATen/native/Linear.cpp).
     """
-    with torch.library._scoped_library("aten", "IMPL") as library:
+    with open_library("aten", "IMPL") as library:
         library.impl("linear", _run_linear, "AutogradCPU")
         yield
 
@@ -181,5 +179,5 @@ def register_fake_ops(alone: OpScratchProbe) -> Iterator[None]:
         torch.ops.aten._grouped_mm.default: _infer_grouped_mm,
         torch.ops.aten.mkldnn_rnn_layer.default: partial(_infer_recurrent_layer, alone),
     }
-    with patch.dict(known, more):
+    with patch.dict(fake_kernels, more):
         yield

@@ -9,19 +9,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from torch._ops import OpOverload
 from torch._subclasses._fake_tensor_utils import _CacheKeyState
 from torch._subclasses.fake_tensor import (
-    FakeTensor,
-    FakeTensorMode,
     TensorMetadata,
-    _BypassDispatchCache,
     _DispatchCacheEntryOutputInfo,
     _DispatchCacheValidEntry,
     extract_tensor_metadata,
 )
-from torch.utils._python_dispatch import _disable_current_modes
 
+from perfkit.cost.torch_dispatch import OpOverload, disable_modes
+from perfkit.cost.torch_fakes import BypassDispatchCache, FakeTensor, FakeTensorMode
 from perfkit.instruments.training.tensors import get_address, has_storage
 
 _SCALARS = frozenset(
@@ -134,7 +131,7 @@ def _get_key_of_torch(mode: FakeTensorMode, func: Any, args: Sequence[Any], kwar
     """The key of a call in torch's cache before it is called; None if it has none."""
     try:
         return mode._cache_key(_CacheKeyState(None), func, args, kwargs)
-    except _BypassDispatchCache:
+    except BypassDispatchCache:
         return None
 
 
@@ -189,7 +186,7 @@ def _make_result(mode: FakeTensorMode, info: _DispatchCacheEntryOutputInfo, args
 @lru_cache(maxsize=8)
 def _list_attributes(device: torch.device) -> dict[str, Any]:
     """The attributes of a new fake tensor on a device, without its mode: `FakeTensor.__new__` sets them one by one."""
-    with _disable_current_modes():
+    with disable_modes():
         attributes = vars(FakeTensor(FakeTensorMode(), torch.empty(0, device="meta"), device))
     del attributes["fake_mode"]
     return attributes

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -18,6 +17,7 @@ from torch._subclasses.fake_tensor import (
 
 from perfkit.core.errors import PerfkitError, UnavailableError
 from perfkit.core.texts.error_text import cap_line
+from perfkit.cost.torch_dispatch import OpOverload
 from perfkit.plan.rehearsal.module_locator import ModuleLocator
 from perfkit.techniques.base.technique import Technique, explain_refusal
 
@@ -84,7 +84,7 @@ def _describe_failure(error: Exception, op: str, place: str) -> str:
 def _find_op(error: Exception, frames: Sequence[FrameType]) -> str:
     """The failed op; empty if none was called."""
     named: Any = getattr(error, "func", None) or next(iter(error.args), None)
-    if isinstance(named, torch._ops.OpOverload):
+    if isinstance(named, OpOverload):
         return str(named)
     dispatched = (frame.f_locals.get("func") for frame in frames if frame.f_code.co_name == "__torch_dispatch__")
     called = [op for op in dispatched if op is not None]

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from torch._C import _current_autograd_node, _storage_Use_Count
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch._C import _storage_Use_Count
 
+from perfkit.cost.torch_dispatch import TorchDispatchMode, disable_modes, find_autograd_node
 from perfkit.plan.rehearsal.op_watcher import find_top_watcher
 
 _aten = torch.ops.aten
@@ -66,7 +66,7 @@ class GradientSums:
 
     def choose_op(self, func: Any, args: tuple[Any, ...], caller: FrameType) -> Any:
         """The op to run for one that a mode was called with; None if another than torch's engine called it."""
-        node = _current_autograd_node()
+        node = find_autograd_node()
         if node is None or torch.is_grad_enabled() or not _is_called_by_engine(caller):
             return None
         name = node.name()
@@ -164,7 +164,7 @@ def _count_sole_references() -> References:
                 counted.append(_count_references(args))
             return func(*args, **(kwargs or {}))
 
-    with _disable_current_modes(), torch.enable_grad():
+    with disable_modes(), torch.enable_grad():
         x = torch.ones(2, requires_grad=True) * 1
         loss = (x.sin() + x.cos()).sum()
         with Counting():  # type: ignore[no-untyped-call]

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._mode_utils import no_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from perfkit.cost.torch_dispatch import TorchDispatchMode, list_modes, no_dispatch
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.plan.rehearsal.fake_results import FakeCall, list_results
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 from perfkit.plan.rehearsal.sparse.sparse_gradients import SparseGradients
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from perfkit.plan.rehearsal.fake_memory import FakeMemory
     from perfkit.plan.rehearsal.inplace_gradients import GradientSums
 
-_ENTER = torch.ops.profiler._record_function_enter_new.default
-_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+RANGE_BEGINS = torch.ops.profiler._record_function_enter_new.default
+RANGE_ENDS = torch.ops.profiler._record_function_exit._RecordFunction
 _READ_VALUE = torch.ops.aten._local_scalar_dense.default
 _DEVICE = torch.ops.prim.device.default
 _META = torch.device("meta")
@@ -96,7 +95,7 @@ class OpWatcher(TorchDispatchMode):
     def _watch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func.namespace == "prim":  # what a tensor is, such as its device
             return func(*args, **kwargs)
-        if func is _ENTER or func is _EXIT:
+        if func is RANGE_BEGINS or func is RANGE_ENDS:
             return self._run_marker(func, args)
         if func is _READ_VALUE and isinstance(args[0], FakeTensor) and args[0].constant is None:
             return self._memory.read(args[0])
@@ -126,7 +125,7 @@ class OpWatcher(TorchDispatchMode):
     def _run_marker(self, func: Any, args: tuple[Any, ...]) -> Any:
         with no_dispatch():  # fake tensors are none of a range's affair
             result = func(*args)
-        if func is _ENTER:
+        if func is RANGE_BEGINS:
             self._memory.enter(args[0])
         else:
             self._memory.leave()
@@ -142,7 +141,7 @@ def _read_constant(tensor: FakeTensor) -> float | int | bool:
 
 def find_top_watcher() -> OpWatcher | None:
     """The watcher, if it is above all other dispatch modes."""
-    modes = _get_current_dispatch_mode_stack()
+    modes = list_modes()
     return modes[-1] if modes and isinstance(modes[-1], OpWatcher) else None
 
 

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Adam, AdamW, Optimizer
 
 from perfkit.core.allocations import Allocations
 from perfkit.core.note import Note
 from perfkit.core.record import Unknown
 from perfkit.core.spec import RunSpec
+from perfkit.cost.torch_fakes import FakeTensorMode
 from perfkit.devices.catalog.catalog import CatalogEntry
 from perfkit.devices.machine.fp32_precision import read_fp32_settings
 from perfkit.instruments.memory.memory_recording import label_recording

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from perfkit.core.record import MARK_PREFIX, PHASES
 from perfkit.cost.calls.args import count_read_bytes, walk_tensors
@@ -16,6 +15,7 @@ from perfkit.cost.formulas.free_ops import is_free
 from perfkit.cost.live_collectives import count_tensor_bytes, describe_exchange
 from perfkit.cost.live_flops import CostingMode, RunOp
 from perfkit.cost.op_class import classify_op
+from perfkit.cost.torch_dispatch import tree_leaves
 from perfkit.devices.ceilings.peak import Fp32Settings
 from perfkit.instruments.training.tensors import shorten_dtype
 from perfkit.plan.rehearsal.compiled_code import RUN_KERNEL
@@ -23,14 +23,13 @@ from perfkit.plan.rehearsal.compiled_updates import in_fused_update
 from perfkit.plan.rehearsal.libraries.attention_kernels import AttentionKernels
 from perfkit.plan.rehearsal.libraries.convolution_columns import make_columns
 from perfkit.plan.rehearsal.libraries.layout_copies import make_layout_copy
+from perfkit.plan.rehearsal.op_watcher import RANGE_BEGINS, RANGE_ENDS
 from perfkit.plan.target.disk import find_mount
 from perfkit.plan.target.fake_disk import PageMove
 from perfkit.plan.target.fake_host import FakeHostPage
 from perfkit.plan.target.work import Work, make_work
 from perfkit.trace.model import COMPILED_GRAPH
 
-_ENTER = torch.ops.profiler._record_function_enter_new.default
-_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
 _READ = "aten::_local_scalar_dense"  # `.item()`
 _PHASE_OF_MARK = {MARK_PREFIX + phase: phase for phase in PHASES}
 
@@ -141,11 +140,11 @@ class StepOps(CostingMode):
             self._record_kernel(*args)
             return run(func, args, kwargs)
         result = super().cost_call(func, types, args, kwargs, run, mode)
-        if func is _ENTER:
+        if func is RANGE_BEGINS:
             self._marks.append(args[0])
             if args[0] == COMPILED_GRAPH:
                 self.issued.append(StepGraphCall(self._get_phase()))
-        elif func is _EXIT:
+        elif func is RANGE_ENDS:
             self._marks.pop()
         elif result is not NotImplemented and (exchange := describe_exchange(func, args, result)) is not None:
             self.issued.append(

@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from perfkit.cost.torch_fakes import FakeTensor, FakeTensorMode
 
 
 def strip_tensor_data(model: nn.Module, mode: FakeTensorMode) -> nn.Module:

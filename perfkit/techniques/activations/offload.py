@@ -8,11 +8,11 @@ import msgspec
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_leaves
 
 from perfkit.core.allocations import HOST
 from perfkit.core.errors import UnavailableError
 from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.cost.torch_dispatch import tree_leaves
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.activations.paged_activations import ActivationPager
 from perfkit.techniques.activations.paged_optimizer import get_local_optimizer, page_around_step, page_state

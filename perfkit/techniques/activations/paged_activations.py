@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.techniques.activations.paging import MIN_BYTES, Store, StoredPage, view_as_bytes
 
 

@@ -19,6 +19,16 @@ _CODE_OF_GUARD = re.compile(r"\s+# ")
 _VALUES = re.compile(r"\. expected | == ")
 
 
+def has_compiled_frames() -> bool:
+    """True if Dynamo has compiled a function in this process; not imported to find that out."""
+    return "torch._dynamo.utils" in sys.modules and bool(torch._dynamo.utils.counters["frames"]["total"])
+
+
+def count_graph_breaks() -> dict[str, int]:
+    """Count the graph breaks of this process by their reason."""
+    return dict(torch._dynamo.utils.counters["graph_break"]) if has_compiled_frames() else {}
+
+
 def remember_compilations() -> None:
     """Let torch remember more compilations than by default, if the program has compiled or is about to."""
     if "torch._dynamo" in sys.modules:

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from perfkit.core.errors import UnavailableError
+from perfkit.cost.torch_dispatch import TorchDispatchMode, tree_leaves, tree_map
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.call_wrappers import Call, wrap_calls
 

@@ -8,10 +8,9 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
-from torch._C import DispatchKey
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves
 
+from perfkit.cost.torch_dispatch import DispatchKey, tree_leaves
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import (
     CROSS_ENTROPY_OF_LOGITS,
     UNPACKS_WEIGHT,

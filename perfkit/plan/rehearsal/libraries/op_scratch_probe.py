@@ -11,11 +11,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
-from torch._C import DispatchKey
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
 
+from perfkit.cost.torch_dispatch import DispatchKey, disable_modes, tree_flatten, tree_leaves, tree_map_only
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal.ranks.fake_ranks import COPIED_BY_GLOO, count_gloo_copy_bytes
@@ -108,7 +106,7 @@ def _describe_leaf(leaf: Any) -> Hashable:
 
 
 def _make_real(tree: Any) -> Any:
-    with _disable_current_modes():
+    with disable_modes():
         return tree_map_only(
             FakeTensor, lambda fake: torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype).zero_(), tree
         )
@@ -116,7 +114,7 @@ def _make_real(tree: Any) -> Any:
 
 def _run_op(op: Any, args: Any, kwargs: Any) -> ProbedOp:
     # Gradients are on: without, a recurrent layer keeps nothing for backward.
-    with _disable_current_modes(), torch.enable_grad():
+    with disable_modes(), torch.enable_grad():
         if op is _RECURRENT_BACKWARD:
             args = _make_backward_arguments(*args)
         with AllocationProfiler(ops=False) as profiler:

@@ -10,16 +10,14 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch._C import DispatchKey
-from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, GradBucket, _compute_bucket_assignment_by_size
-from torch.distributed import device_mesh
+from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, _compute_bucket_assignment_by_size
+from torch.distributed import GradBucket, device_mesh
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
 from perfkit.cost.live_collectives import describe_exchange
+from perfkit.cost.torch_dispatch import DispatchKey, disable_modes, tree_leaves
 from perfkit.instruments.training.tensors import get_address
 from perfkit.techniques.base.state import World
 
@@ -71,7 +69,7 @@ def _wrap_outside_modes(function: Any) -> Any:
     """Run functions outside fake mode, such as a mesh's constructor, which reads its values."""
 
     def outside(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
+        with disable_modes():
             return function(*args, **kwargs)
 
     return outside

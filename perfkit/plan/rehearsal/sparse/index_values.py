@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakIdKeyDictionary
 
 from perfkit.core.note import Note, make_note
+from perfkit.cost.torch_dispatch import disable_modes, tree_leaves, tree_map_only
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.workloads.workload import Batch
 
 
@@ -44,7 +43,7 @@ class IndexValues:
             if func._schema.is_mutable:
                 self._known.pop(args[0], None)
             return
-        with _disable_current_modes():
+        with disable_modes():
             real_args, real_kwargs = tree_map_only(FakeTensor, lambda fake: self._known[fake], (args, kwargs))
             real = func(*real_args, **real_kwargs)
         values = [leaf for leaf in tree_leaves(real) if isinstance(leaf, torch.Tensor)]
@@ -62,7 +61,7 @@ class IndexValues:
         """Give a sparse tensor the indices of several, one after the other."""
         values = [self._known.get(source) for source in sources]
         if all(value is not None for value in values):
-            with _disable_current_modes():
+            with disable_modes():
                 self._known[target] = torch.cat(values, 1)
 
     def count_distinct(self, sparse: torch.Tensor) -> int:
@@ -71,7 +70,7 @@ class IndexValues:
         if values is None:
             self._is_guessed = True
             return min(sparse._nnz(), sparse.shape[0])
-        with _disable_current_modes():
+        with disable_modes():
             return int(values.unique().numel())
 
     def count_true(self, mask: torch.Tensor) -> int:
@@ -80,13 +79,13 @@ class IndexValues:
         if values is None:
             self._is_guessed = True
             return mask.numel()
-        with _disable_current_modes():
+        with disable_modes():
             return int(values.sum())
 
     def pick_indices(self, target: torch.Tensor, source: torch.Tensor, mask: torch.Tensor) -> None:
         """Give a tensor the values of another where a mask is true."""
         if source in self._known and mask in self._known:
-            with _disable_current_modes():
+            with disable_modes():
                 self._known[target] = self._known[source][self._known[mask]]
 
     def list_notes(self) -> list[Note]:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._C import _current_autograd_node
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves
 
 from perfkit.core.errors import UnavailableError
+from perfkit.cost.torch_dispatch import find_autograd_node, tree_leaves
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.plan.rehearsal.sparse.index_values import IndexValues
 
 _aten = torch.ops.aten
@@ -198,7 +197,7 @@ class SparseGradients:
 
 
 def _is_node(name: str) -> bool:
-    node = _current_autograd_node()
+    node = find_autograd_node()
     return node is not None and node.name() == name
 
 
