@@ -76,6 +76,7 @@ _NAMED_THINGS = {
     "command": "command of perfkit",
     "device": "device",
     "dtype": "dtype",
+    "edit": "edit of a script",
     "engine": "engine that analyzes traces",
     "figure": "figure of a check in a pytest marker",
     "formula": "cost formula",

@@ -105,8 +105,8 @@ def find_padding(suite: SuiteView) -> Iterator[Finding]:
             title=f"{format_percent(share, 0)} of the tokens are padding",
             variant=variant.name,
             evidence=evidence,
-            action="Pack sequences into rows (cu_seqlens or position_ids), or bucket them by length: at most "
-            f"{speedup:.1f} times the tokens per second.",
+            action="Pack sequences into rows (cu_seqlens or position_ids), or bucket them by length: up to "
+            f"{speedup:.1f} times the tokens per second where time grows with positions.",
             gain_s=share * busy_s,
             # Attention takes time by the square of the length.
             gains=(GainRange(unit="s", low=0.0, high=(1 - (1 - share) ** 2) * busy_s, basis="bound"),),
