@@ -77,7 +77,8 @@ def tune_workload(
     try:
         search.run()
     except KeyboardInterrupt:
-        search.store("interrupted", "interrupted")
+        if search.result.proof is None:  # else the patch was being measured, and the gain holds without it
+            search.store("interrupted", "interrupted")
         raise
     return search.result
 

@@ -168,3 +168,17 @@ def test_a_baseline_that_does_not_train_ends_the_search(tmp_path: Path, search: 
     bench.variants = {"baseline": failed}
     with pytest.raises(UsageError):
         search(bench, "amp")
+
+
+def test_an_interrupt_of_the_patch_keeps_the_proof(
+    tmp_path: Path, search: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "patch_workload", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        search(FakeBench(tmp_path / "trials", RATIOS), "amp")
+    kept = read_tune_result(tmp_path)
+    assert (kept.conclusion, kept.best) == ("proven", "amp")
+    assert kept.proof is not None
