@@ -210,7 +210,9 @@ def prove_edits(
         losses.originals.append(steps[ORIGINAL].notes.losses)
         compared = compare_losses(steps[name].notes.losses, losses, edits)
         ratio = compare_steps(rounds, name, ORIGINAL, by_turns=bench.by_turns)
-        if compared.verdict == "differs" or (ratio is not None and _is_narrow(ratio)):
+        if compared.verdict == "differs":
+            break
+        if len(rounds) >= LEAST_ROUNDS and ratio is not None and _is_narrow(ratio):
             break
     ratio = compare_steps(rounds, name, ORIGINAL, by_turns=bench.by_turns)
     if ratio is None:
