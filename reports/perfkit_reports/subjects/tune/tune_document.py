@@ -61,7 +61,12 @@ def build_document(result: TuneResult) -> Document:
         ),
         sections=(
             Section("untried", "Not tried", tuple(_build_untried(result)), folded=True),
-            Section("method", "Method", (Text(id="how", lines=_METHOD, style="list"),), folded=True),
+            Section(
+                "method",
+                "Method",
+                (Text(id="how", lines=_METHOD if result.script is None else _SCRIPT_METHOD, style="list"),),
+                folded=True,
+            ),
         ),
         data=(
             build_plain_data("trials", Trial, result.trials),
@@ -257,4 +262,14 @@ _METHOD = (
     "Of a new technique, a stage tries one setting; of an accepted one, other settings follow. Improvements of one "
     "stage are tried together in the next. The trace of the best variant is analyzed anew in each stage.",
     "Stages end when nothing improves or the budget is used up; a part of it is kept for the proof.",
+)
+_SCRIPT_METHOD = (
+    "Each edit is written into a copy of the script's folder. In each round the original and some edits have a new "
+    "process each and step by turns.",
+    "A trial counts only if the losses of the first steps follow the original's, within the edits' tolerance or within "
+    "ten times of what one rounding of the parameters makes of them. The best one whose interval excludes no gain over "
+    "its base is accepted.",
+    "The whole patch is measured again in new processes, since the best of many trials looks better than it is. The "
+    "headline has that gain; the table has the trials'.",
+    "After each accepted edit the script is recorded anew. Stages end when nothing improves or the budget is used up.",
 )
