@@ -120,8 +120,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     patched file is measured against the original.
 
     SCRIPT is a training script in place of a workload, with its own ARGUMENTS after --. It is recorded as by perfkit
-    run, and edits of its source are measured in copies of its folder: what it reads is linked, what it writes stays
-    there.
+    run, and edits of its source are measured in copies of its folder: its files are linked, new ones stay in the copy.
     """
     from perfkit.plan.rehearsal.quiet_libraries import silence_kineto
 
@@ -165,15 +164,16 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 def _apply(result: "TuneResult") -> None:
     """Apply the patch of a search, or say why not."""
-    from perfkit.tune.patch.patch_workload import apply_patch
-    from perfkit.tune.script.write_script_patch import apply_script_patch
-
-    if result.patch is None or not (result.patch.diff or result.patch.holds):
+    if result.patch is None or (result.script is not None and not result.patch.diff):
         click.echo("nothing to apply: only a proven gain of a file of yours has a patch", err=True)
         return
     if result.script is not None:
+        from perfkit.tune.script.write_script_patch import apply_script_patch
+
         apply_script_patch(result.patch, Path(result.folder))
     else:
+        from perfkit.tune.patch.patch_workload import apply_patch
+
         apply_patch(result.patch, result.best, result.device_type)
     click.echo(f"patched: {result.patch.path} ({', '.join(result.patch.written)})", err=True)
     click.echo(f"undo: {result.patch.undo}", err=True)

@@ -1,5 +1,6 @@
 """Prepares a search of `perfkit tune` for edits of a script, new or interrupted, and runs it."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,15 +108,12 @@ def _prepare_interrupted(ctx: "click.Context") -> PreparedScript:
 def _make_request(script: Path, arguments: tuple[str, ...], budget_s: float, timeout_s: float) -> "ScriptRequest":
     """The request of a script that can be edited, with the defaults of the rest."""
     from perfkit.core.optional_deps import make_missing_package_error
+    from perfkit.tune.script.script_request import ScriptRequest
 
     if script.suffix != ".py" or not script.is_file():
         raise UsageError(f"{script} is no Python script; expected a file such as train.py", id="usage.no_file")
-    try:
-        from perfkit.tune.script.script_request import ScriptRequest
-    except ModuleNotFoundError as error:
-        if error.name != "libcst":
-            raise
-        raise make_missing_package_error("libcst", "'perfkit[tune]'") from None
+    if find_spec("libcst") is None:
+        raise make_missing_package_error("libcst", "'perfkit[tune]'")
     return ScriptRequest(
         script=script,
         arguments=arguments,
