@@ -1,5 +1,6 @@
 """Measures a script and its edited copies: recordings, and rounds of processes that step by turns."""
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ class ScriptBench:
         self.request, self.folder, self.report = request, folder, report
         self.root, self.script = find_root(request.script)
         self.sources = read_sources(self.root, self.script, ())
+        shutil.rmtree(folder / _COPIES, ignore_errors=True)  # of an interrupted search: the script may have changed
         self.place = EditPlace("cpu", len(list_usable_cpus()))
         self.process_s = 0.0
         self.peaks: dict[Edits, float | None] = {}
