@@ -174,7 +174,7 @@ def find_extra_work(view: TraceView) -> Iterator[RuleResult]:
     took = sum_seconds(rows)
     calls = sum(row.calls for row in rows)
     around_s = view.estimate_dispatch_s(calls)
-    if view.get_share(took + around_s) < COMMON:
+    if view.get_share(took) < COMMON:
         return
     yield view.build_gain(
         "step.metrics",

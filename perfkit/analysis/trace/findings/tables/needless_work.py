@@ -69,7 +69,7 @@ RANDOM = FindingKind(
 METRICS = FindingKind(
     "step.metrics",
     GAIN,
-    "Reductions, sorts and reads of values outside of forward, backward, update and loading, with their Python, take "
+    "Reductions, sorts and reads of values outside of forward, backward, update and loading take "
     f"{_COMMON} of the step.",
     "Compute metrics every N steps, in few ops.",
     "The time of these ops, and their part of Python and dispatch.",
