@@ -8,7 +8,9 @@ script with `perfkit tune`, and measures what was accepted once more; it takes t
 """
 
 import argparse
+import functools
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -119,17 +121,24 @@ def measure(
         runs[name] = analyze_recording(recording)
 
     folder.mkdir(parents=True, exist_ok=True)
+    parts: list[tuple[Callable[[Fault], None], Sequence[Fault]]] = [(measure_fault, faults)]
+    if "findings" in only:
+        parts.append((measure_twin, list(twins.values())))
+    if "tune" in only:
+        parts += [(tune_fault, faults), (tune_twin, list(twins.values()))]
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(measure_fault, faults))
-        if "findings" in only:
-            list(pool.map(measure_twin, twins.values()))
-        if "tune" in only:
-            list(pool.map(tune_fault, faults))
-            list(
-                pool.map(
-                    lambda fault: tune(results.tuned_clean, fault.twin, read_program(fault), fault), twins.values()
-                )
-            )
+        for measure_one, subjects in parts:
+            failed = [text for text in pool.map(functools.partial(_attempt, measure_one), subjects) if text]
+            print(*failed, sep="\n", end="\n" if failed else "")
+
+
+def _attempt(measure_one: Callable[[Fault], None], fault: Fault) -> str:
+    """Measure one script; why it failed, "" if it did not. The others are measured in any case."""
+    try:
+        measure_one(fault)
+    except (RuntimeError, subprocess.SubprocessError, AssertionError) as error:
+        return f"{fault.id}: {error}"
+    return ""
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def describe_machine() -> dict[str, str]:
         "platform": platform.platform(),
         "cpus": str(os.cpu_count()),
         "threads": "1",
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
     }
 
 
