@@ -84,8 +84,8 @@ def test_kineto_records_where_nothing_asks_for_the_monitor(monkeypatch: pytest.M
     assert choose_backend(CUDA, monitored=False) == ProfilerBackend(KINETO)
 
 
-def test_only_the_monitor_is_configured() -> None:
+def test_only_the_monitor_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiler_backend, "_ExperimentalConfig", lambda **options: options)  # torch 2.9 hides them
     assert make_config(ProfilerBackend(KINETO), {"enable_pm_sampling": True}) is None
     config = make_config(ProfilerBackend(MONITOR), {"enable_pm_sampling": True})
-    assert config is not None
-    assert config.custom_profiler_config == '{"backend": "cupti_monitor", "enable_pm_sampling": true}'
+    assert config == {"custom_profiler_config": '{"backend": "cupti_monitor", "enable_pm_sampling": true}'}

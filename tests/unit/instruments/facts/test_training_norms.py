@@ -12,6 +12,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
 from perfkit.instruments.facts.training_norms import measure_buffer_norm, watch_gradient_norm
+from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.state import TrainState, World
 from tests.unit.techniques.tiny import WORKLOAD, applied, batches, new_state, train
 
@@ -62,12 +63,20 @@ def test_updates_of_a_few_parameters_at_a_time_add_up(variant: str) -> None:
     assert norms[1] == pytest.approx(norms[0], rel=0.02)  # of the first step alone
 
 
+def fill_gradients(optimizer: torch.optim.Optimizer, *_: object) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            get_local_part(parameter.grad).fill_(0.5)
+
+
 @pytest.mark.usefixtures("two_ranks")
 def test_ranks_share_the_square_of_what_they_hold_together() -> None:
     """A rank's copy of all gradients is half of the square over two ranks, and its shard counts whole."""
     replicated = new_state(world=World(size=2))
     replicated.build_optimizers()
     sharded = applied("zero3", new_state(world=World(size=2))).state
+    for optimizer in sharded.optimizers.values():  # whose gradients no rank has sent: they are what memory held
+        optimizer.register_step_pre_hook(fill_gradients)
     shares = []
     for state in (replicated, sharded):
         with watch_gradient_norm(state) as facts:

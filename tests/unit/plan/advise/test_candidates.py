@@ -1,5 +1,6 @@
 """What is on the shelf for a step, and what it risks."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_what_cannot_act_is_left_out_with_its_reason() -> None:
     assert names("baseline,amp,tf32,fp8,zero1") == ["amp"]
     reasons = left_out("tf32,fp8")
     assert "fp32" in reasons["tf32"]
-    assert "fp8" in reasons["fp8"]
+    assert re.search(r"fp8|torchao needs torch", reasons["fp8"])  # without a GPU that has it, or in torch 2.9
     assert names("zero1", make_workload_subject(request(ranks=2), CPU)) == ["zero1"]
 
 
