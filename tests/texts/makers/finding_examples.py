@@ -21,6 +21,7 @@ from tests.texts.makers.document_text import describe_finding
 _TESTS = "tests.unit.analysis"
 _MODULES = (
     "findings.test_trace_rules",
+    "findings.test_needless_work",
     "findings.test_efficiency",
     "pipeline.test_suite_findings",
     "findings.test_scaling_findings",
