@@ -77,7 +77,7 @@ def check_change(
     both = [name for name, given in measured.items() if given]
     if len(both) > 1 or (both and (baseline is not None or run is not None)):
         raise UsageError(
-            f"{' and '.join(both)}: both sides are measured; give one, no run or baseline", id="usage.conflict"
+            f"{' and '.join(both)} measures both sides; omit run and baseline, and give only one", id="usage.conflict"
         )
     if run is not None and baseline is None:
         raise UsageError(f"{run}: an existing run is compared with another one; name it with baseline")

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 import torch.autograd
-from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
+from perfkit.cost.torch_fakes import FakeTensor
 from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.compile_exclusion import exclude_from_compile
 
