@@ -45,7 +45,7 @@ def combine_techniques(
                 chosen, best, growing = joined, outcome, True
     for spec in chosen:
         fewer = tuple(other for other in chosen if other != spec)
-        if fewer and _is_valid(fewer) and not better(best, outcome := evaluate(fewer)):
+        if fewer and is_valid(fewer) and not better(best, outcome := evaluate(fewer)):
             chosen, best = fewer, outcome
     accepted = {spec.label for spec in chosen}
     return CombinedTechniques(
@@ -67,8 +67,8 @@ def join_specs(chosen: Techniques, more: Candidate) -> Techniques | None:
     return (*chosen, *fresh)
 
 
-def _is_valid(specs: Techniques) -> bool:
-    """True if the remaining techniques are still compatible: one may need a removed one."""
+def is_valid(specs: Techniques) -> bool:
+    """True if techniques are compatible: one may need a removed one."""
     try:
         make_candidate(specs)
     except UsageError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from perfkit.core.errors import UsageError
 from perfkit.plan.advise.advice import ExcludedVariant
 from perfkit.plan.advise.candidates import Candidate, make_candidate
-from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques, join_specs
+from perfkit.plan.advise.combine import CombinedTechniques, combine_techniques, is_valid, join_specs
 from perfkit.plan.advise.estimates import VariantEstimate, VariantEstimates
 from perfkit.plan.advise.judge import Judge, judge_fit
 from perfkit.techniques.base.technique import Purpose
@@ -30,7 +30,31 @@ def combine_to_fit(ordered: Sequence[Candidate], estimates: VariantEstimates, ju
         if judge_fit(estimates.estimate_variant(best.specs), judge.limit_bytes) is not False:
             break
         best = _choose_better(best, _begin_with(begin, eager, estimates, judge), estimates, judge)
+    best = _exchange_savings(best, eager, estimates, judge)
     return _join_compiled(best, compiled, eager, estimates, judge) if compiled else best
+
+
+def _exchange_savings(
+    best: CombinedTechniques, ordered: Sequence[Candidate], estimates: VariantEstimates, judge: Judge
+) -> CombinedTechniques:
+    """The combination with another technique for activation memory in place of its own, where that is better.
+
+    The one that gains most by itself is joined first, and is not always the one that gains most beside the others.
+    """
+    own = next((spec for spec in best.specs if _saves_activations(make_candidate((spec,)))), None)
+    if own is None:
+        return best
+    rest = tuple(spec for spec in best.specs if spec != own)
+    for other in ordered:
+        if len(other.specs) == 1 and other.specs[0] != own and _saves_activations(other):
+            joined = join_specs(rest, other)
+            if joined is not None and is_valid(joined):
+                best = _choose_better(best, CombinedTechniques(joined, best.clashes), estimates, judge)
+    return best
+
+
+def _saves_activations(candidate: Candidate) -> bool:
+    return all(technique.purpose is Purpose.ACTIVATIONS for technique in candidate.techniques)
 
 
 def _join_compiled(

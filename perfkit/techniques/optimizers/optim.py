@@ -68,7 +68,7 @@ class Optim(Technique):
     name: ClassVar[str] = "optim"
     summary: ClassVar[str] = "another optimizer, or another implementation of the workload's own"
     when: ClassVar[str] = "when optimizer state fills the memory, or the update dominates the step"
-    costs: ClassVar[str] = "another trajectory; judging it takes tuning and a full training"
+    costs: ClassVar[str] = "of another optimizer, another trajectory: judging it takes tuning and a full training"
     paper: ClassVar[str] = (
         "of each optimizer its own (`perfkit/techniques/optimizers/optimizers.py`); compared: Dahl et al., "
         "Benchmarking Neural Network Training Algorithms, 2023, https://arxiv.org/abs/2306.07179"

@@ -82,7 +82,7 @@ SCRIPT_EDITS: tuple[ScriptEdit, ...] = (
         "leftovers",
         "",
         lambda source, _: edit_leftovers(source),
-        findings=("host.garbage_collection", "sync.blocking"),
+        findings=("loop.garbage_collection", "autograd.anomaly_detection", "sync.other"),
         exact=True,
         summary="leave out what only debugging needs: gc.collect, waits for the device, anomaly detection",
         costs="nothing; add it again to debug",

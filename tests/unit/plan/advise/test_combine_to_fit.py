@@ -64,3 +64,12 @@ def test_where_compiled_code_is_better_than_all_it_cannot_join_it_is_begun_with(
     refused = dict.fromkeys(("amp+flash+compile", "compile+amp", "compile+flash+amp"))
     saved = {"compile": 9, "amp": 3, "flash": 2, **refused}
     assert combine(saved, "compile", "amp", "flash")[0] == "compile+flash"
+
+
+@pytest.mark.parametrize(("exchanged", "best"), [(9.0, "lora+ckpt"), (5.0, "offload+lora")])
+def test_what_saves_activations_is_exchanged_where_another_gains_more_beside_the_rest(
+    exchanged: float, best: str
+) -> None:
+    together = {"offload+lora": 6, "offload+ckpt": 1, "offload+lora+ckpt": 6}
+    saved = {"offload": 3, "ckpt": 2, "lora": 2, "lora+ckpt": exchanged, **together}
+    assert combine(saved, "offload", "lora", "ckpt")[0] == best

@@ -2,6 +2,7 @@
 
 import pytest
 
+from perfkit.analysis.pipeline.finding_subjects import SUBJECTS
 from perfkit.tune.patch.script_edits import SCRIPT_EDITS, EditPlace, ScriptEdit, describe_edit, get_tolerance
 
 PLACE = EditPlace("cpu", 4)
@@ -31,3 +32,8 @@ def test_a_compiled_program_is_not_compiled_again() -> None:
     source = "import torch\nmodel = torch.compile(model)\noptimizer = torch.optim.SGD(model.parameters())\n"
     compiled = next(edit for edit in SCRIPT_EDITS if edit.name == "compile")
     assert compiled.write(source, PLACE) == source
+
+
+def test_each_finding_that_an_edit_answers_is_one() -> None:
+    known = {kind.id for subject in SUBJECTS for kind in subject.kinds}
+    assert {finding for edit in SCRIPT_EDITS for finding in edit.findings} <= known
