@@ -27,8 +27,8 @@ BLOCKED = "import sys; sys.modules['torch'] = None; "
 COMMAND = BLOCKED + "from perfkit_cli.main import main; main()"
 # What imports torch at its first line, at least in part: it trains, measures, plans or asks torch.
 TRAINING = (
-    "attach", "check", "instruments", "integrations", "measure", "plan", "suites", "techniques", "tune.patch",
-    "tune.search", "workloads",
+    "attach", "check", "cost.torch_dispatch", "cost.torch_fakes", "instruments", "integrations", "measure", "plan",
+    "suites", "techniques", "tune.patch", "tune.script", "tune.search", "workloads",
 )  # fmt: skip
 ASKING = (
     "perfkit.cost.live_collectives",
