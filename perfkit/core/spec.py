@@ -17,6 +17,7 @@ from perfkit.core.texts.param_texts import split_params
 
 SPEC_VERSION = 2
 BASELINE = "baseline"
+ALL = "all"  # of a list of variants: every technique
 
 # Duration of the --energy pass: NVML's counter is updated every tens of milliseconds, which is then a few percent at
 # most.

@@ -9,10 +9,10 @@ from perfkit.analysis.pipeline.fastest_variant import find_fastest
 from perfkit.analysis.pipeline.untested_techniques import drop_tested
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_json
-from perfkit.core.spec import parse_variants
+from perfkit.core.spec import ALL, parse_variants
 from perfkit.store.suite_state import Conclusion
 from perfkit.store.technique_ranking import RANKING_FILE
-from perfkit.techniques.expand_all import ALL, expand_variants
+from perfkit.techniques.expand_all import expand_variants
 
 
 def rank_untested(folder: Path, analysis: Analysis) -> Analysis:

@@ -3,13 +3,11 @@
 import warnings
 
 from perfkit.core.errors import UsageError
-from perfkit.core.spec import parse_variants
+from perfkit.core.spec import ALL, parse_variants
 from perfkit.techniques.base.rank_sharing import count_needed_ranks
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.compose import compose_techniques
-
-ALL = "all"
 
 
 def expand_variants(text: str) -> str:

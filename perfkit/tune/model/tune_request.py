@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from perfkit.core.spec import TechniqueSpec
+from perfkit.core.spec import ALL, TechniqueSpec
 from perfkit.store.request import BenchRequest
-from perfkit.techniques.expand_all import ALL
 from perfkit.tune.model.tune_result import AllowedLosses, Objective
 
 # Less is not worth a technique.
