@@ -19,6 +19,7 @@ from perfkit_cli.main import COMMANDS
 from tests.conftest import TINY
 from tests.fixtures.endpoints import free_endpoint
 from tests.fixtures.pods import arguments_of_pod
+from tests.integration.test_cli_check import git, prepare, write
 
 pytestmark = pytest.mark.smoke
 
@@ -108,6 +109,14 @@ def memory(perfkit: Any, suite: Path) -> None:
 
 def check(perfkit: Any, suite: Path) -> None:
     reported(perfkit, "check", "check", suite, "--baseline", suite, "--exact", "--out", "check")
+
+
+def bisect(perfkit: Any, suite: Path) -> None:
+    """Two commits, of which the second does more."""
+    prepare(perfkit)
+    write(perfkit.folder, "y = y + torch.softmax(y, -1) * 0")
+    git(perfkit.folder, "commit", "-a", "-m", "second")
+    reported(perfkit, "found", "bisect", "--good", "HEAD~1", "--exact", "--out", "found")
 
 
 def compare(perfkit: Any, suite: Path) -> None:
@@ -203,6 +212,7 @@ ONCE: dict[str, Callable[..., None]] = {
     "merge": merge,
     "memory": memory,
     "check": check,
+    "bisect": bisect,
     "compare": compare,
     "report": report,
     "view": view,

@@ -26,6 +26,7 @@ def tune(perfkit: Any, function: str, *options: str) -> TuneResult:
     return read_tune_result(perfkit.folder / "tuned")
 
 
+@pytest.mark.nightly
 def test_a_planted_fault_is_found_proven_patched_and_the_patch_can_be_taken_back(perfkit: Any) -> None:
     result = tune(perfkit, "build", "--apply")
     assert (result.conclusion, result.best) == ("proven", "optim:use=fused")

@@ -55,6 +55,7 @@ def tune(folder: Path, *options: str, steps: int = 10**7) -> tuple[int, dict[str
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.nightly
 def test_a_planted_fault_is_taken_out_and_the_rest_stays(tmp_path: Path) -> None:
     text = write_script(tmp_path, "gc.collect()")
     code, result = tune(tmp_path, "-t", "leftovers", "--apply")

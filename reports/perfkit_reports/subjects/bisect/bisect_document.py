@@ -144,7 +144,9 @@ def _build_candidates(bisection: Bisection) -> Iterator[Block]:
     numbers = range(len(bisection.candidates))
     columns = (
         Column[int]("Candidate", lambda number: Cell(flatten_text(bisection.candidates[number].name)), numeric=False),
-        Column[int]("", lambda number: Cell(flatten_text(bisection.candidates[number].detail)), numeric=False),
+        Column[int](
+            "What it is", lambda number: Cell(flatten_text(bisection.candidates[number].detail)), numeric=False
+        ),
         Column[int](
             "Outcome",
             lambda number: (
