@@ -20,7 +20,9 @@ def test_what_is_shared_is_used_by_several() -> None:
     assert [name for name in sorted(SHARED) if len(NAMES.get(name, ())) < 2] == []
 
 
-def test_this_torch_has_all_of_them() -> None:
+def test_this_torch_has_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    # setuptools, which a module of torch imports, refuses a `distutils` that another test has imported before.
+    monkeypatch.setenv("SETUPTOOLS_USE_DISTUTILS", "stdlib")
     assert [name for name in NAMES if not find_private_name(name)] == []
 
 

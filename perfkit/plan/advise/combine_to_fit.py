@@ -31,7 +31,19 @@ def combine_to_fit(ordered: Sequence[Candidate], estimates: VariantEstimates, ju
             break
         best = _choose_better(best, _begin_with(begin, eager, estimates, judge), estimates, judge)
     best = _exchange_savings(best, eager, estimates, judge)
-    return _join_compiled(best, compiled, eager, estimates, judge) if compiled else best
+    if not compiled or not _may_fit_compiled(best, compiled, estimates, judge):
+        return best
+    return _join_compiled(best, compiled, eager, estimates, judge)
+
+
+def _may_fit_compiled(
+    best: CombinedTechniques, compiled: Sequence[Candidate], estimates: VariantEstimates, judge: Judge
+) -> bool:
+    """False if the combination lacks more memory than compiled code alone saves."""
+    lacks = judge.compute_worth(estimates.estimate_variant(best.specs)).lacks
+    before = _get_needed_bytes(estimates.estimate_variant(()))
+    saved = max(before - _get_needed_bytes(estimates.estimate_variant(each.specs)) for each in compiled)
+    return lacks == 0 or lacks <= saved
 
 
 def _exchange_savings(

@@ -73,3 +73,11 @@ def test_what_saves_activations_is_exchanged_where_another_gains_more_beside_the
     together = {"offload+lora": 6, "offload+ckpt": 1, "offload+lora+ckpt": 6}
     saved = {"offload": 3, "ckpt": 2, "lora": 2, "lora+ckpt": exchanged, **together}
     assert combine(saved, "offload", "lora", "ckpt")[0] == best
+
+
+@pytest.mark.parametrize(("limit", "joined"), [(1.0, ["amp+compile"]), (0.5, [])])
+def test_compiled_code_is_not_planned_where_it_cannot_make_the_rest_fit(limit: float, joined: list[str]) -> None:
+    estimates = Estimates({"compile": 4, "amp": 3})
+    candidates = [make_candidate(specs) for specs in parse_variants("compile,amp")]
+    combine_to_fit(candidates, estimates, Judge("time", limit, Worth(0.0, 0.1)))
+    assert [name for name in estimates.asked if name == "amp+compile"][:1] == joined
