@@ -39,11 +39,12 @@ def combine_to_fit(ordered: Sequence[Candidate], estimates: VariantEstimates, ju
 def _may_fit_compiled(
     best: CombinedTechniques, compiled: Sequence[Candidate], estimates: VariantEstimates, judge: Judge
 ) -> bool:
-    """False if the combination lacks more memory than compiled code alone saves."""
-    lacks = judge.compute_worth(estimates.estimate_variant(best.specs)).lacks
+    """False if the combination lacks a larger share of its memory than compiled code alone saves."""
+    estimate = estimates.estimate_variant(best.specs)
+    lacks, needed = judge.compute_worth(estimate).lacks, _get_needed_bytes(estimate)
     before = _get_needed_bytes(estimates.estimate_variant(()))
-    saved = max(before - _get_needed_bytes(estimates.estimate_variant(each.specs)) for each in compiled)
-    return lacks == 0 or lacks <= saved
+    least = min(_get_needed_bytes(estimates.estimate_variant(each.specs)) for each in compiled)
+    return lacks == 0 or (needed - lacks) * before >= needed * least
 
 
 def _exchange_savings(
