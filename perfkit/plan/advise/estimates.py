@@ -77,9 +77,9 @@ class VariantEstimates:
             reason = planned.step_reason or without.step_reason or "not planned"
             return TimeEstimate(None, not_known=(f"time: {reason}",))
         parts = ", ".join(f"{part} {format_seconds(taken)}" for part, taken in list(before.parts.items())[:3])
-        return TimeEstimate(
-            saving, (f"most of the planned step: {parts}",) if saving.value > 0 else (), (after.source,)
-        )
+        # A step that is estimated from plans with few blocks has no parts.
+        why = (f"most of the planned step: {parts}",) if parts and saving.value > 0 else ()
+        return TimeEstimate(saving, why, (after.source,))
 
     def _compute_ratio(self, variant: Candidate) -> float:
         """Ratio of samples per step to the subject's."""
