@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from perfkit.core.errors import raise_terminated
-from perfkit.devices.machine.device_choice import DEVICES
 from perfkit_cli.modes.bisect_search import BisectArguments, run_search
+from perfkit_cli.options.checked_options import add_case_options, add_place_options
 from perfkit_cli.options.json_option import add_json_option
-from perfkit_cli.options.option_values import require_one_of
 
 EXAMPLES = """\b
 Examples:
@@ -36,10 +35,7 @@ EXIT_NOT_FOUND = 3
 @click.option(
     "--releases", metavar="LIST", help="Releases to search, in order, such as 2.11.0,2.12.0.  [default: the index's]"
 )
-@click.option(
-    "-w", "--workload", metavar="NAME[:KEY=VALUE]", help="Workload to train.  [default: the configured cases]"
-)
-@click.option("-t", "--technique", metavar="LIST", help="Variants to check.  [default: baseline]")
+@add_case_options
 @click.option("--quantity", metavar="NAME", help="What became worse.  [default: what fails between the ends]")
 @click.option(
     "--threshold",
@@ -50,13 +46,7 @@ EXIT_NOT_FOUND = 3
 )
 @click.option("--exact", is_flag=True, help="Compare only exact quantities; time nothing.")
 @click.option("--budget", metavar="TIME", help="Time limit for timing a candidate, such as 90s.  [default: 3min]")
-@click.option(
-    "--device",
-    metavar=f"[{'|'.join(DEVICES)}]",
-    callback=require_one_of("device", DEVICES),
-    help="Device to train on.  [default: as configured, auto]",
-)
-@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads per rank.")
+@add_place_options
 @click.option(
     "--out", metavar="FOLDER", type=click.Path(path_type=Path), help="Report folder.  [default: runs/TIME-bisect]"
 )

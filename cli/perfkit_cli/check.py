@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from perfkit.core.errors import raise_terminated
-from perfkit.devices.machine.device_choice import DEVICES
 from perfkit_cli.modes.check_modes import CheckArguments, run_check
+from perfkit_cli.options.checked_options import add_case_options, add_place_options
 from perfkit_cli.options.json_option import add_json_option
 from perfkit_cli.options.option_values import require_one_of
 
@@ -67,10 +67,7 @@ Exit codes: 0 passed (also with the verdict worse), 1 regression or failed run, 
     type=click.Path(path_type=Path, exists=True),
     help="Find change points across the runs in a folder; measure nothing.",
 )
-@click.option(
-    "-w", "--workload", metavar="NAME[:KEY=VALUE]", help="Workload to train.  [default: the configured cases]"
-)
-@click.option("-t", "--technique", metavar="LIST", help="Variants to check.  [default: baseline]")
+@add_case_options
 @click.option(
     "--threshold",
     "thresholds",
@@ -82,13 +79,7 @@ Exit codes: 0 passed (also with the verdict worse), 1 regression or failed run, 
 @click.option(
     "--budget", metavar="TIME", help="Time limit for timing, over all variants, such as 90s.  [default: 3min]"
 )
-@click.option(
-    "--device",
-    metavar=f"[{'|'.join(DEVICES)}]",
-    callback=require_one_of("device", DEVICES),
-    help="Device to train on.  [default: as configured, auto]",
-)
-@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads per rank.")
+@add_place_options
 @click.option(
     "--fail-on",
     metavar="[fail|worse]",

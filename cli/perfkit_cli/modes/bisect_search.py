@@ -1,7 +1,6 @@
 """Runs `perfkit bisect`: what to search, and how to compare two candidates."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -69,8 +68,7 @@ def run_search(arguments: BisectArguments, *, quiet: bool) -> "tuple[Path, Bisec
             raise UsageError(
                 f"{folder} searched other candidates: repeat its command, and add --resume", id="usage.conflict"
             )
-    with ExitStack() as stack:
-        progress = stack.enter_context(show_check_progress(make_console(stderr=True, quiet=quiet)))
+    with show_check_progress(make_console(stderr=True, quiet=quiet)) as progress:
 
         def make_options(timed: bool) -> "CheckOptions":
             return make_check_options(config, command=get_command_line(), timed=timed, progress=progress)
