@@ -38,6 +38,7 @@ def spec(accumulation: int = 1, techniques: str = "baseline", ranks: int = 1, **
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize(
     ("optimizer", "table", "accumulation", "off"),
     [
