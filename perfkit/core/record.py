@@ -258,6 +258,10 @@ class Environment(Struct):
     packages: dict[str, str] = {}
     variables: dict[str, str] = {}
     nccl: str | None = None  # on a GPU
+    cudnn: str | None = None  # on an NVIDIA GPU
+    onednn: str | None = None  # as torch was built with
+    mkl: str | None = None
+    cpu_max_hz: float | None = None  # the limit of the clock, where the system has one
 
 
 class MachineLoad(Struct):

@@ -61,6 +61,11 @@ def _without_secret(name: str, value: str) -> str:
 
 PACKAGES = ("numpy", "triton", "transformers", "torchao", "deepspeed", "peft", "bitsandbytes", "pytorch-optimizer")
 
+_CPU_CLOCK = Path("/sys/devices/system/cpu/cpu0/cpufreq")
+# In `torch.__config__.show()`, which has no field for either.
+ONEDNN = re.compile(r"(?:MKL-DNN|oneDNN) v([\d.]+)")
+MKL = re.compile(r"Math Kernel Library Version ([\d.]+)")
+
 # The words of torch's older switch, which records have always had.
 _MATMUL_WORDS = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
 
@@ -80,7 +85,8 @@ def read_environment(device: torch.device) -> Environment:
         cpu_model=model,
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         cpu_cores=psutil.cpu_count(logical=False),
-        cpu_governor=_read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        cpu_governor=_read_text(_CPU_CLOCK / "scaling_governor"),
+        cpu_max_hz=_read_max_clock(),
         threads=torch.get_num_threads(),
         memory_total_bytes=psutil.virtual_memory().total,
         container_cpu_limit=read_container_cpu_limit(),
@@ -88,6 +94,8 @@ def read_environment(device: torch.device) -> Environment:
         git_revision=read_revision(Path()),
         packages=_list_packages(),
         variables=recorded_variables(os.environ, on_gpu=has_own_memory(device)),
+        onednn=read_build_version(ONEDNN, torch.__config__.show()),
+        mkl=read_build_version(MKL, torch.__config__.show()),
     )
     return add_fp32_settings(_add_gpu_facts(host, device) if has_own_memory(device) else host, device)
 
@@ -112,6 +120,7 @@ def _add_gpu_facts(host: Environment, device: torch.device) -> Environment:
         driver=_read_nvidia_driver() if accelerator.has_nvml else getattr(properties, "driver_version", None),
         cuda=torch.version.cuda or torch.version.hip,
         nccl=nccl_version(),
+        cudnn=format_cudnn_version(torch.backends.cudnn.version()) if is_cuda(device) else None,
     )
 
 
@@ -120,6 +129,25 @@ def nccl_version() -> str | None:
     if not torch.distributed.is_nccl_available():
         return None
     return ".".join(map(str, torch.cuda.nccl.version()))
+
+
+def read_build_version(library: re.Pattern[str], build: str) -> str | None:
+    """The version of a library in torch's description of its build; None if it was built without."""
+    found = library.search(build)
+    return found[1] if found else None
+
+
+def format_cudnn_version(number: int | None) -> str | None:
+    """cuDNN's version of its number: 9.24.0 of 92400, 8.9.2 of 8902 (`CUDNN_VERSION` in cudnn_version.h)."""
+    if number is None:
+        return None
+    major = 10_000 if number >= 90_000 else 1_000
+    return f"{number // major}.{number % major // 100}.{number % 100}"
+
+
+def _read_max_clock() -> float | None:
+    text = _read_text(_CPU_CLOCK / "scaling_max_freq")  # in kHz
+    return float(text) * 1e3 if text else None
 
 
 def _read_nvidia_driver() -> str | None:

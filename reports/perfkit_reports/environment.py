@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from perfkit.analysis.compare.device_clocks import format_megahertz
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core import units
 from perfkit.core.record import Environment
@@ -34,6 +35,7 @@ def list_environment_items(environment: Environment) -> list[tuple[str, Cell]]:
             ("Driver", _make_known_cell(environment.driver)),
             ("CUDA", _make_known_cell(environment.cuda)),
             ("NCCL", _make_optional_cell(environment.nccl, str)),
+            ("cuDNN", _make_optional_cell(environment.cudnn, str)),
             ("Matmul precision", _make_known_cell(environment.matmul_precision)),
             ("Convolution precision", _make_known_cell(environment.conv_precision)),
             ("Recurrent precision", _make_known_cell(environment.rnn_precision)),
@@ -43,6 +45,9 @@ def list_environment_items(environment: Environment) -> list[tuple[str, Cell]]:
         ("CPU", _make_known_cell(environment.cpu_model)),
         ("CPU cores", _make_known_cell(environment.cpu_cores)),
         ("CPU governor", _make_known_cell(environment.cpu_governor)),
+        ("CPU clock limit", _make_optional_cell(environment.cpu_max_hz, _format_clock)),
+        ("oneDNN", _make_optional_cell(environment.onednn, str)),
+        ("MKL", _make_optional_cell(environment.mkl, str)),
         ("Affinity", _make_known_cell(None if affinity is None else _format_ranges(affinity))),
         ("Threads", _make_known_cell(environment.threads)),
         ("Memory", _make_bytes_cell(environment.memory_total_bytes)),
@@ -106,6 +111,10 @@ def _format_rate(ceiling: Ceiling) -> str:
 def _make_optional_cell(value: float | str | None, show: Callable[[Any], str], absent: str = NOTHING) -> Cell:
     """A value that may be absent rather than unknown."""
     return Cell(absent if value is None else show(value), value=None if isinstance(value, str) else value)
+
+
+def _format_clock(clock_hz: float) -> str:
+    return f"{format_megahertz(clock_hz)} MHz"
 
 
 def _make_known_cell(value: str | int | None) -> Cell:

@@ -42,7 +42,10 @@ EFFECTS = {
     "driver": ComparisonEffect.TIMES,
     "cuda": ComparisonEffect.COUNTS,
     "nccl": ComparisonEffect.COUNTS,  # its kernels and buffers
+    "cudnn": ComparisonEffect.COUNTS,
     "torch": ComparisonEffect.COUNTS,
+    "onednn": ComparisonEffect.COUNTS,
+    "mkl": ComparisonEffect.COUNTS,
     "python": ComparisonEffect.TIMES,
     "matmul_precision": ComparisonEffect.NOTED,  # the program sets it: it may be what was changed
     "conv_precision": ComparisonEffect.NOTED,
@@ -51,6 +54,7 @@ EFFECTS = {
     "cpu_capability": ComparisonEffect.COUNTS,  # and by this, which virtual machines of one model do not share
     "cpu_cores": ComparisonEffect.TIMES,
     "cpu_governor": ComparisonEffect.TIMES,
+    "cpu_max_hz": ComparisonEffect.TIMES,
     "threads": ComparisonEffect.COUNTS,
     "affinity": ComparisonEffect.TIMES,
     "container_cpu_limit": ComparisonEffect.TIMES,
@@ -77,7 +81,7 @@ _OTHER_VARIABLES = ComparisonEffect.COUNTS
 _PACKAGES = ComparisonEffect.COUNTS
 
 # Missing in earlier records: a difference needs both sides.
-_LATELY_RECORDED = ("nccl",)
+_LATELY_RECORDED = ("nccl", "cudnn", "onednn", "mkl", "cpu_max_hz")
 
 # Equal machines differ slightly in main memory: firmware reserves some.
 _SAME_MEMORY = 0.02

@@ -6,9 +6,13 @@ import pytest
 import torch
 
 from perfkit.instruments.environment import (
+    MKL,
     NOT_RECORDED,
+    ONEDNN,
     add_fp32_settings,
+    format_cudnn_version,
     nccl_version,
+    read_build_version,
     read_environment,
     recorded_variables,
 )
@@ -59,6 +63,22 @@ def test_the_version_of_nccl(monkeypatch: pytest.MonkeyPatch, available: bool, v
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: available)
     monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 27, 5))
     assert nccl_version() == version
+
+
+BUILD = """PyTorch built with:
+  - Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 20240605 for Intel(R) 64 architecture applications
+  - Intel(R) MKL-DNN v3.12.0 (Git Hash 80afa71049cd69a3df32adcccb623b12cd7baa22)
+"""
+
+
+def test_libraries_of_the_build() -> None:
+    assert (read_build_version(ONEDNN, BUILD), read_build_version(MKL, BUILD)) == ("3.12.0", "2024.2")
+    assert read_build_version(MKL, "PyTorch built with:\n  - GCC 13.3\n") is None
+
+
+@pytest.mark.parametrize(("number", "version"), [(92400, "9.24.0"), (91002, "9.10.2"), (8902, "8.9.2"), (None, None)])
+def test_the_version_of_cudnn(number: int | None, version: str | None) -> None:
+    assert format_cudnn_version(number) == version
 
 
 def test_variables_of_nccl_are_in_the_environment_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:

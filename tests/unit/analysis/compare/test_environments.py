@@ -23,7 +23,10 @@ ELSEWHERE: dict[str, Any] = {
     "driver": "570.1",
     "cuda": "12.8",
     "nccl": "2.28.3",
+    "cudnn": "9.24.0",
     "torch": "2.14.0",
+    "onednn": "3.12.0",
+    "mkl": "2024.2",
     "python": "3.12",
     "matmul_precision": "high",
     "conv_precision": "tf32",
@@ -32,6 +35,7 @@ ELSEWHERE: dict[str, Any] = {
     "cpu_capability": "AVX512",
     "cpu_cores": 64,
     "cpu_governor": "powersave",
+    "cpu_max_hz": 2.4e9,
     "threads": 4,
     "affinity": (0, 1, 2),
     "container_cpu_limit": 2.0,
@@ -39,6 +43,8 @@ ELSEWHERE: dict[str, Any] = {
     "memory_total_bytes": 2**36,
     "platform": "Other",
 }
+# A difference of these needs both sides.
+LATE: dict[str, Any] = {"nccl": "2.27.5", "cudnn": "9.1.0", "onednn": "3.7.1", "mkl": "2023.1", "cpu_max_hz": 3.0e9}
 _IGNORED = {"hostname", "git_revision", "packages", "variables"}
 
 
@@ -57,7 +63,7 @@ def test_equal_environments_differ_in_nothing() -> None:
 
 @pytest.mark.parametrize("key", ELSEWHERE)
 def test_each_key_is_named_with_both_values(key: str) -> None:
-    (found,) = compare_environments(changed(nccl="2.27.5"), changed(**{"nccl": "2.27.5", key: ELSEWHERE[key]}))
+    (found,) = compare_environments(changed(**LATE), changed(**{**LATE, key: ELSEWHERE[key]}))
     assert (found.key, found.effect) == (key, EFFECTS[key])
     assert str(found).startswith(f"{key}: ")
     assert bool(explain_incomparable_times([found])) == (found.effect is not ComparisonEffect.NOTED)
@@ -65,10 +71,14 @@ def test_each_key_is_named_with_both_values(key: str) -> None:
     assert str(found) in (explain_incomparable_times([found]) or str(found))
 
 
-def test_another_nccl_is_named_and_refuses_times_and_an_unknown_one_does_not() -> None:
+@pytest.mark.parametrize("key", LATE)
+def test_what_older_records_lack_is_no_difference(key: str) -> None:
+    assert compare_environments(changed(**{key: None}), changed(**{key: ELSEWHERE[key]})) == ()
+
+
+def test_another_nccl_is_named_and_refuses_times() -> None:
     found = compare_environments(changed(nccl="2.27.5"), changed(nccl="2.28.3"))
     assert explain_incomparable_times(found).endswith("(nccl: 2.27.5 -> 2.28.3)")
-    assert compare_environments(changed(nccl=None), changed(nccl="2.28.3")) == ()  # a record from before it was told
 
 
 def test_what_nccl_prints_changes_no_figure_and_what_it_uses_does() -> None:
