@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from perfkit.core.errors import raise_terminated
-from perfkit_cli.modes.bisect_search import BisectArguments, run_search
+from perfkit_cli.modes.bisect_search import run_search
 from perfkit_cli.options.checked_options import add_case_options, add_place_options
 from perfkit_cli.options.json_option import add_json_option
 
@@ -54,7 +54,7 @@ EXIT_NOT_FOUND = 3
     "--resume",
     metavar="FOLDER",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Continue the interrupted search in this folder; repeat its other options.",
+    help="Continue the interrupted search in this folder, with its options.",
 )
 @add_json_option("the whole search")
 @click.option("-v", "--verbose", is_flag=True, help="Print more of the report.")
@@ -68,13 +68,13 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     and tensors that it changed are named.
     """
     signal.signal(signal.SIGTERM, raise_terminated)
+    from perfkit.check.bisect.result import BisectOptions  # not sooner: it needs NumPy
     from perfkit_cli.output.report_output import write_and_print
     from perfkit_reports.subjects.bisect.bisect_document import build_document
 
     quiet, as_json = options["quiet"], options["as_json"]
-    folder, bisection = run_search(
-        BisectArguments(**{name: options[name] for name in BisectArguments._fields}), quiet=quiet or as_json
-    )
+    given = BisectOptions(**{name: options[name] for name in BisectOptions.__struct_fields__})
+    folder, bisection = run_search(given, out=options["out"], resume=options["resume"], quiet=quiet or as_json)
     document = build_document(bisection)
     write_and_print(document, folder, as_json=as_json, quiet=quiet, verbose=options["verbose"])
     ctx.exit(0 if bisection.is_found else EXIT_NOT_FOUND)

@@ -24,6 +24,9 @@ def test_the_commit_that_added_an_op_is_found(perfkit: CommandLine) -> None:
     assert len(found["steps"]) <= 3
     assert any("softmax" in cause for cause in found["causes"])
     assert "change 2" in (project.folder / "out" / "report.html").read_text()
-    again = project(*arguments[:-2], "--resume", "out", "--json")
+    again = project("bisect", "--resume", "out", "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["steps"] == found["steps"]
+    other = project("bisect", "--resume", "out", "--good", "HEAD~2")
+    assert other.returncode == 2
+    assert "--good HEAD~3" in other.stderr

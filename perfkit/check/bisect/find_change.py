@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 import perfkit
-from perfkit.check.bisect.result import BisectCandidate, Bisection, BisectStep
+from perfkit.check.bisect.result import BisectCandidate, Bisection, BisectOptions, BisectStep
 from perfkit.check.bisect.search import Outcome, choose_next, find_bounds
 from perfkit.check.cases import find_case
 from perfkit.check.config import CheckConfig
@@ -71,7 +71,9 @@ def find_change(
     return replace(bisection, is_complete=True, seconds=bisection.seconds + monotonic() - began)
 
 
-def start_bisection(kind: str, candidates: Sequence[BisectCandidate], command: str) -> Bisection:
+def start_bisection(
+    kind: str, candidates: Sequence[BisectCandidate], command: str, options: BisectOptions | None = None
+) -> Bisection:
     """A bisection without steps. Raises `UsageError` with fewer than two candidates."""
     if len(candidates) < 2:
         raise UsageError("there is nothing between the good and the bad end: name others")
@@ -81,6 +83,7 @@ def start_bisection(kind: str, candidates: Sequence[BisectCandidate], command: s
         command=command,
         kind=kind,  # type: ignore[arg-type]
         candidates=tuple(candidates),
+        options=options or BisectOptions(),
     )
 
 

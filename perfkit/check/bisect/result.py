@@ -33,9 +33,26 @@ class BisectStep(Struct):
     seconds: float = 0.0
 
 
+class BisectOptions(Struct):
+    """What a search was asked for, as the options of `perfkit bisect`; None or empty where not given."""
+
+    good: str | None = None
+    bad: str | None = None
+    package: str | None = None
+    releases: str | None = None
+    workload: str | None = None
+    technique: str | None = None
+    quantity: str | None = None
+    thresholds: tuple[str, ...] = ()
+    exact: bool = False
+    budget: str | None = None
+    device: str | None = None
+    threads: int | None = None
+
+
 class Bisection(DisplayMixin, Struct):
-    """A bisection. `candidates` are in order, the first good, the last bad; `steps` are in the order of measurement;
-    the first compares both ends.
+    """A bisection of what `options` ask for. `candidates` are in order, the first good, the last bad; `steps` are in
+    the order of measurement; the first compares both ends.
 
     `last_good` and `first_bad` are numbers of candidates: the change lies between them. `unknown` are those between
     that could not be told. Both are None where the ends do not differ. `causes` and `environment_differences` are from
@@ -49,6 +66,7 @@ class Bisection(DisplayMixin, Struct):
     command: str
     kind: Literal["commits", "releases", "lock files"]
     candidates: tuple[BisectCandidate, ...]
+    options: BisectOptions = BisectOptions()
     workload: str = ""
     variant: str = ""
     quantity: str = ""
