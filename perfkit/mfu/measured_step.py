@@ -10,6 +10,7 @@ from perfkit.analysis.pipeline.analyze import analyze
 from perfkit.core.errors import UsageError
 from perfkit.core.record import Measurement, Quantity
 from perfkit.core.spec import WorkloadSpec, parse_workload
+from perfkit.store.named_variant import split_variant
 from perfkit.workloads.models.architectures import ARCHITECTURES
 
 _TOKENS = "tokens"
@@ -61,7 +62,7 @@ def _read_trace(source: str, result: TraceAnalysis) -> MeasuredStep:
     if not trace.steps:
         raise UsageError(f"{source}: no steps were found in the trace; give --step with --tokens-per-step instead")
     return MeasuredStep(
-        label=f"{source}, {trace.label}, mean of {len(trace.steps)} traced steps",
+        label=f"{source}, {trace.label}{_describe_ranks(trace)}, mean of {len(trace.steps)} traced steps",
         step_s=trace.step_s,
         gpus=max(1, len(trace.devices)),
         device_name=trace.device_name,
@@ -74,6 +75,11 @@ def _read_trace(source: str, result: TraceAnalysis) -> MeasuredStep:
         hfu=trace.hfu,
         trains=trace.trains,
     )
+
+
+def _describe_ranks(trace: RankTrace) -> str:
+    """The ranks of which the trace has one: its tokens are those of this rank."""
+    return f" of {trace.world_size}" if trace.world_size is not None and trace.world_size > 1 else ""
 
 
 def _read_variant(source: str, result: Analysis) -> MeasuredStep:
@@ -98,8 +104,8 @@ def _read_variant(source: str, result: Analysis) -> MeasuredStep:
 
 
 def _select_variant(source: str, result: Analysis) -> Variant:
-    _, at, name = source.rpartition("@")
-    chosen = [variant for variant in result.variants if at and variant.name == name] or list(result.variants)
+    _, name = split_variant(source)
+    chosen = [variant for variant in result.variants if variant.name == name] or list(result.variants)
     if len(chosen) != 1:
         names = ", ".join(variant.name for variant in chosen)
         raise UsageError(f"{source} has several variants: name one as {source}@VARIANT, of {names}")

@@ -9,10 +9,10 @@ import click
 from perfkit.core.errors import UsageError
 from perfkit.core.urls import fetch_folder, has_file, is_url, list_files, send_folder
 from perfkit.store.layout import SUITE_FILE
+from perfkit.store.named_variant import AT, list_splits
 from perfkit.store.summary import SUMMARY_FILE
 
 _HERE = Path("runs")
-_AT = "@"  # between a suite and one of its variants
 
 
 if TYPE_CHECKING:
@@ -66,14 +66,20 @@ def make_local_copy(ctx: click.Context, named: str) -> str:
     """
     if not is_url(named):
         return named
-    folder, at, variant = named.rpartition(_AT) if _AT in _get_url_name(named) else (named, "", "")
-    if not any(has_file(folder, marker) for marker in (SUITE_FILE, SUMMARY_FILE)):
+    splits = list_splits(named) if AT in _get_url_name(named) else ((named, ""),)
+    found = next((split for split in splits if _has_result(split[0])), None)
+    if found is None:
         return named
+    folder, variant = found
     copies = TemporaryDirectory(prefix="perfkit-copy-")
     ctx.call_on_close(copies.cleanup)
     here = Path(copies.name) / _get_url_name(folder)
     fetch_folder(folder, here)
-    return f"{here}{at}{variant}"
+    return f"{here}{AT}{variant}" if variant else str(here)
+
+
+def _has_result(url: str) -> bool:
+    return any(has_file(url, marker) for marker in (SUITE_FILE, SUMMARY_FILE))
 
 
 def _send_back(here: Path, url: str, before: Any) -> None:

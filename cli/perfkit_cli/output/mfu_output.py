@@ -18,10 +18,13 @@ def format_audit(audit: MfuAudit, *, markdown: bool, verbose: bool) -> Iterator[
     yield from _describe_setting(audit)
     yield from _describe_count(audit, verbose)
     yield ""
-    yield from _format_table(_build_rows(audit, verbose), markdown)
+    if any(not row.reason for row in audit.rows):
+        yield from _format_table(_build_rows(audit, verbose), markdown)
     for reason in dict.fromkeys(row.reason for row in audit.rows if row.reason):
         names = "; ".join(row.name for row in audit.rows if row.reason == reason)
         yield f"unknown: {names}: {reason}"
+    if audit.model is None:
+        yield "formulas need --model, --seq and --tokens-per-step, of the GPUs above"
     terms = _collect_terms(audit.rows)
     if terms:
         yield ""

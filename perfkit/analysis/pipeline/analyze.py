@@ -26,6 +26,7 @@ from perfkit.core.texts.redact import redact_text
 from perfkit.core.urls import is_url
 from perfkit.flight.flight_dumps import select_dumps
 from perfkit.store.layout import REPORT_JSON, SUITE_FILE
+from perfkit.store.named_variant import split_variant
 from perfkit.store.report_kinds import KIND_BY_MARKER, find_kind
 from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import REPORT_FILE
@@ -45,7 +46,6 @@ ACCEPTED = (
 )
 KINDS = ("trace", "memory", "flight", "suite")
 
-_AT = "@"
 _SHOWN = 5  # files listed of an unrecognized folder
 _HEAD = 1 << 12
 
@@ -132,8 +132,8 @@ def _recognize_one(name: str) -> tuple[str, Callable[..., Any], Any]:
         return _recognize_folder(path)
     if path.exists():
         return _recognize_file(path)
-    folder, at, variant = name.rpartition(_AT)
-    if at and (Path(folder) / SUITE_FILE).is_file():
+    folder, variant = split_variant(name)
+    if variant and (Path(folder) / SUITE_FILE).is_file():
         return "a suite", _analyze_suite, (Path(folder), variant)
     raise UsageError(f"{name}: no such file or folder; perfkit.analyze takes {ACCEPTED}", id="usage.no_file")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfkit.analysis.compare.sides import AT, LoadedSide
+from perfkit.analysis.compare.sides import LoadedSide
 from perfkit.analysis.model.comparison import ComparedRun, LivePoint
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.suite import Analysis, Variant
@@ -18,6 +18,7 @@ from perfkit.core.errors import RunFormatError, UsageError, make_unknown_name_er
 from perfkit.core.urls import is_url
 from perfkit.store.layout import SUITE_FILE, get_rank_folder
 from perfkit.store.live import LIVE_FILE, LiveWindow, read_live
+from perfkit.store.named_variant import split_variant
 from perfkit.store.report_kinds import find_kind
 from perfkit.store.suite_reader import read_suite
 from perfkit.store.summary import MEMORY_REPORT_FILE, TRACE_REPORT_FILE
@@ -31,7 +32,7 @@ def load_side(named: str) -> LoadedSide:
 
     `UsageError` for what cannot be compared, `RunFormatError` for what cannot be read.
     """
-    path, variant = _split_variant(named)
+    path, variant = split_variant(named)
     folder = Path(path)
     if not is_url(path) and not folder.exists():
         raise UsageError(f"{named}: no such file or folder", id="usage.no_file")
@@ -47,12 +48,6 @@ def load_side(named: str) -> LoadedSide:
     if (folder / MEMORY_REPORT_FILE).is_file():
         return _load_memory_analysis(path, read_memory_analysis(folder))
     return _load_file(path)
-
-
-def _split_variant(named: str) -> tuple[str, str]:
-    """The path and the variant, which is empty where none is named: a folder's own name may hold an `@`, too."""
-    path, at, variant = named.rpartition(AT)
-    return (named, "") if not at or is_url(named) or Path(named).exists() else (path, variant)
 
 
 def _load_suite_variant(path: str, variant: str, examined: SuiteInspection) -> LoadedSide:

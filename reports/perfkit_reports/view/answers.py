@@ -23,6 +23,7 @@ from perfkit.core.errors import RunFormatError
 from perfkit.store.listing import ListedRun, list_runs
 from perfkit.store.live import LIVE_FILE, TRACE_NOW
 from perfkit.store.live_tail import read_log_end
+from perfkit.store.named_variant import AT, list_splits
 from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import MOST_COMPARED
 from perfkit_reports.view import live, rows
@@ -244,18 +245,12 @@ class Site:
 
     def _resolve_run(self, name: str) -> tuple[ListedRun | None, str | None]:
         """A listed run or one of its variants, with its name for `perfkit compare`; None outside the folder."""
-        path, at, variant = name, "", ""
-        item = self._find_item(path)
-        if item is None:
-            path, at, variant = name.rpartition("@")
-            item = self._find_item(path) if at else None
-            listed = () if item is None else item.outcomes
-            if all(outcome.variant != variant for outcome in listed):
-                return None, None
-        folder = (
-            None if item is None else resolve_inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
-        )
-        return item, None if folder is None else f"{folder}{at}{variant}"
+        for path, variant in ((name, ""), *list_splits(name)):
+            item = self._find_item(path)
+            if item is not None and (not variant or any(each.variant == variant for each in item.outcomes)):
+                folder = resolve_inside(self._runs.folder, () if path == "." else tuple(path.split("/")))
+                return item, None if folder is None else f"{folder}{AT if variant else ''}{variant}"
+        return None, None
 
     def _find_item(self, path: str) -> ListedRun | None:
         steps = () if path == "." else split_path(f"/{quote(path)}")
