@@ -57,10 +57,13 @@ def compute_half_width(logs: Sequence[float]) -> float | None:
     return None if interval is None else math.expm1((interval[1] - interval[0]) / 2)
 
 
-def is_narrow(logs: Sequence[float], precision: float) -> bool:
-    """True if these rounds are enough: the interval reaches no further than `precision` (relative)."""
+def is_narrow(logs: Sequence[float], precision: float, *, gain_share: float = 0.0) -> bool:
+    """True if these rounds are enough: the interval reaches no further than `precision` (relative), or than
+    `gain_share` of the gain that it is of."""
     width = compute_half_width(logs)
-    return len(logs) >= LEAST_ROUNDS and width is not None and width <= precision
+    if len(logs) < LEAST_ROUNDS or width is None:
+        return False
+    return math.log1p(width) <= max(math.log1p(precision), gain_share * abs(fmean(logs)))
 
 
 def predict_round_count(logs: Sequence[float], precision: float) -> int | None:

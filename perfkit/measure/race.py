@@ -1,9 +1,9 @@
-"""Decides which variants of a race are measured further, and which are not worth another round."""
+"""Decides what variants are compared with, and which of a race are not worth another round."""
 
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
-from perfkit.core.sampling import compute_log_interval
+from perfkit.core.sampling import compute_log_interval, is_narrow
 from perfkit.core.spec import RunSpec
 from perfkit.store.request import BenchRequest
 
@@ -11,19 +11,34 @@ from perfkit.store.request import BenchRequest
 # others.
 _ROUNDS_WITHOUT_GAIN = 2
 
+# Where a variant's margin over another one is measured, its gain over the baseline is known well enough to this part of
+# it, and the margin to that: its interval then ends halfway to no margin, and looking at it after each round has not
+# made one out of chance.
+_GAIN_SHARE, _MARGIN_SHARE = 0.1, 0.5
+
 
 def find_race_bases(
     request: BenchRequest, specs: Mapping[str, RunSpec], references: Mapping[str, str]
 ) -> dict[str, str]:
-    """What decides on each variant: the request's `race_base` where both have one reference, else that."""
+    """What each variant is compared with: the request's `race_base` where both have one reference, else that."""
     extended = next((name for name, spec in specs.items() if spec.techniques == request.race_base), "")
-    if not request.race or not request.race_base or extended not in references:
+    if not request.race_base or extended not in references:
         return dict(references)
     shared = references[extended]
     return {
         name: extended if reference == shared and name != extended else reference
         for name, reference in references.items()
     }
+
+
+def is_gain_known(logs: Sequence[float], precision: float) -> bool:
+    """True if a gain over the baseline is known well enough to measure only the margin over another variant on."""
+    return is_narrow(logs, precision, gain_share=_GAIN_SHARE)
+
+
+def is_margin_known(logs: Sequence[float], precision: float) -> bool:
+    """True if a margin over another variant is proven, or is none of at least the `precision`."""
+    return is_narrow(logs, precision, gain_share=_MARGIN_SHARE)
 
 
 def is_race_decided(

@@ -2,6 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
+# A variant this many times slower than its baseline is measured apart from the others, which would have to wait for
+# each of its turns.
+_SLOW = 4.0
+
+
+def split_by_speed(others: Sequence[str], reference: str, step_s: Mapping[str, float]) -> list[list[str]]:
+    """Those of `others` that are much slower than the reference, by their times of a step, apart from the others."""
+    slow = [name for name in others if step_s[name] > _SLOW * step_s[reference]]
+    kinds = [name for name in others if name not in slow], slow
+    return [kind for kind in kinds if kind] or [[*others]]
+
 
 def split_by_memory(
     anchors: Sequence[str], others: Sequence[str], need: Mapping[str, float], free: float

@@ -27,3 +27,10 @@ def compute_pair_log(
         steps, _ = select_common_clock(ours, ours)
         return math.log(median(steps)) if steps else None
     return compute_log_ratio(making.samples(reference, repeat), ours, by_turns=together)
+
+
+def compute_first_step_s(making: SuiteWriter, spec: RunSpec) -> float:
+    """The median step of a variant's first run in seconds; 0 where it recorded no step."""
+    samples = making.samples(spec, making.first_repeat(spec.variant) or 0)
+    steps, _ = select_common_clock(samples, samples)
+    return median(steps) if steps else 0.0

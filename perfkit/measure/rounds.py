@@ -13,18 +13,12 @@ from statistics import median
 import msgspec
 import psutil
 
-from perfkit.core.sampling import (
-    LEAST_ROUNDS,
-    compute_half_width,
-    is_narrow,
-    predict_round_count,
-    select_common_clock,
-)
+from perfkit.core.sampling import LEAST_ROUNDS, compute_half_width, is_narrow, predict_round_count
 from perfkit.core.spec import RunSpec
 from perfkit.core.units import format_percent, format_seconds
-from perfkit.measure.race import find_race_bases, is_race_decided
-from perfkit.measure.resident_groups import split_by_memory
-from perfkit.measure.round_pairs import compute_pair_log, list_shared_repeats
+from perfkit.measure.race import find_race_bases, is_gain_known, is_margin_known, is_race_decided
+from perfkit.measure.resident_groups import split_by_memory, split_by_speed
+from perfkit.measure.round_pairs import compute_first_step_s, compute_pair_log, list_shared_repeats
 from perfkit.measure.run_events import Event, RoundFinished, RoundStarted
 from perfkit.measure.schedule import BenchSchedule, ScheduledRun
 from perfkit.measure.suite_writer import SuiteWriter
@@ -36,10 +30,6 @@ BUDGET_S = 300.0
 # Without a budget, this many rounds are measured however long they take: fewer decide nothing. To limit the time of
 # many variants, the turns of these rounds take no more than the budget.
 _LEAST_ROUNDS = 3
-
-# A variant this many times slower than its baseline is measured apart from the others, which would have to wait for
-# each of its turns.
-_SLOW = 4.0
 
 # What is free is not all taken: the page cache is what a workload's data is read from.
 _MEMORY_SHARE = 0.8
@@ -70,9 +60,9 @@ def measure_rounds(
 class _RoundMeasurement:
     """`references` has each variant's reference: itself if there is none, and then its own step time is to be precise.
     `logs` has a log ratio (or the log of a step time) per round, `round_s` the rounds' durations, and `cost_s` the last
-    duration of each variant with those it was measured with. `bases` decide a race: the references, or the variant that
-    others extend; `race_logs` are over these. `before` is this session's state before an interruption. Of a variant's
-    first run, `step_s` is the time of a step, and `resident_bytes` its memory."""
+    duration of each variant with those it was measured with. `bases` decide when a variant is measured no further: the
+    references, or the variant that others extend; `race_logs` are over these. `before` is this session's state before
+    an interruption. Of a variant's first run, `step_s` is the time of a step, and `resident_bytes` its memory."""
 
     making: SuiteWriter
     schedule: BenchSchedule
@@ -101,7 +91,7 @@ class _RoundMeasurement:
             for run in self.schedule.runs
             if run.spec.variant not in self.making.ended
         }
-        self.step_s = {name: self._get_first_step_s(name) for name in self.specs}
+        self.step_s = {name: compute_first_step_s(self.making, spec) for name, spec in self.specs.items()}
         self.resident_bytes = {name: self.making.resident_bytes(spec) or math.inf for name, spec in self.specs.items()}
         against = {name: self.schedule.baselines[name] for name in self.specs}
         compared = {name: other for name, other in against.items() if other != name and other in self.specs}
@@ -165,17 +155,31 @@ class _RoundMeasurement:
             name
             for name, reference in self.references.items()
             if not {name, reference, self.bases[name]} & self.making.ended
-            and (self._is_fixed or not is_narrow(self.race_logs[name], self.request.precision))
+            and (self._is_fixed or not self._is_precise(name))
             and not (self.request.race and self._is_decided(name))
         ]
+
+    def _is_precise(self, name: str) -> bool:
+        """True if a variant's interval is narrow, and that of its margin; what others extend is measured with them."""
+        if self.request.race or not self.request.race_base:
+            return is_narrow(self.race_logs[name], self.request.precision)
+        margin = is_margin_known(self.race_logs[name], self.request.precision)
+        return self._is_extended(name) or (margin and not self._needs_reference(name))
+
+    def _needs_reference(self, name: str) -> bool:
+        """False once only a variant's margin over the one that it extends is still to be measured."""
+        has_margin = not self.request.race and self.bases[name] != self.references[name]
+        return not (has_margin and is_gain_known(self.logs[name], self.request.precision))
+
+    def _is_extended(self, name: str) -> bool:
+        return any(name == base for other, base in self.bases.items() if other != name)
 
     def _is_decided(self, name: str) -> bool:
         """True if a race needs no more rounds of a variant, also for the one that others extend."""
         rivals = [logs for other, logs in self.logs.items() if other != name and self.references[other] != other]
         if self.references[name] == name:
             return False
-        extended = any(name == base for other, base in self.bases.items() if other != name)
-        return extended or is_race_decided(self.race_logs[name], self.logs[name], rivals)
+        return self._is_extended(name) or is_race_decided(self.race_logs[name], self.logs[name], rivals)
 
     def _find_end_reason(self, spent_s: float) -> str:
         """The reason to stop; "" if another round follows."""
@@ -219,9 +223,6 @@ class _RoundMeasurement:
     def _run_round(self, spent_s: float) -> None:
         number, begun, going_on = self._done + 1, self.clock(), self._choose_next(spent_s)
         references = dict.fromkeys(self.references[name] for name in going_on)
-        bases = (self.bases[name] for name in going_on)
-        names = tuple(dict.fromkeys((*references, *bases, *going_on)))
-        self.progress(RoundStarted(number, names, self._estimate_left_s(spent_s)))
         groups = [
             candidate
             for reference in references
@@ -229,6 +230,8 @@ class _RoundMeasurement:
                 reference, [name for name in going_on if self.references[name] == reference]
             )
         ]
+        names = tuple(dict.fromkeys(name for group, _ in groups for name in group))
+        self.progress(RoundStarted(number, names, self._estimate_left_s(spent_s)))
         share_s = math.inf if self._is_fixed else self._budget_s / _LEAST_ROUNDS
         for group, together in groups:
             self.repeat += 1
@@ -242,23 +245,16 @@ class _RoundMeasurement:
         self.progress(RoundFinished(number, self.round_s[-1], widths))
 
     def _split_groups(self, reference: str, members: Sequence[str]) -> list[tuple[list[str], bool]]:
-        """Split variants into groups measured together, each with its reference and what its members extend,
-        and say whether a group is resident together."""
-        anchors = list(dict.fromkeys((reference, *(self.bases[name] for name in members))))
+        """Split variants into groups measured together, each with its reference, where one is needed, and what its
+        members extend, and say whether a group is resident together."""
+        needed = [reference] if any(map(self._needs_reference, members)) else []
+        anchors = list(dict.fromkeys((*needed, *(self.bases[name] for name in members))))
         others = [name for name in members if name not in anchors]
         if not self.request.by_turns:
             return [([*anchors, *others], False)]
-        slow = [name for name in others if self.step_s[name] > _SLOW * self.step_s[reference]]
-        quick = [name for name in others if name not in slow]
-        kinds = [kind for kind in (quick, slow) if kind] or [others]
+        kinds = split_by_speed(others, reference, self.step_s)
         free = _MEMORY_SHARE * self.available()
         return [group for kind in kinds for group in split_by_memory(anchors, kind, self.resident_bytes, free)]
-
-    def _get_first_step_s(self, name: str) -> float:
-        """0 where the first run recorded no step."""
-        samples = self.making.samples(self.specs[name], self.making.first_repeat(name) or 0)
-        steps, _ = select_common_clock(samples, samples)
-        return median(steps) if steps else 0.0
 
     def _measure_group(self, group: list[str], *, together: bool, turns_s: float) -> bool:
         """Make a run of each; False where nothing was kept. Who is first changes, and every other round is reversed."""

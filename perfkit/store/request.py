@@ -46,7 +46,9 @@ class BenchRequest(Struct):
     Each variant is run once with its instruments. `rounds` of processes follow that are timed together; None: until the
     interval of every comparison is within `precision` (relative), or for `budget_s` seconds (None: five minutes, or
     three rounds if longer). `turns` is the number of turns of each process of a round; None: as many as fit into its
-    start-up time. With `race`, variants are compared with `race_base` (the baseline if empty) until it is decided which
+    start-up time. With `race_base`, variants are compared with this one of them, too: once a gain over the baseline is
+    known to a tenth of it, rounds go on without the baseline, until the gain over `race_base` is known to half of it.
+    With `race`, variants are compared with `race_base` (the baseline if empty) until it is decided which
     are faster: those that are certainly slower or faster, or that show no gain in a few rounds, are measured no
     further, however wide their intervals.
 

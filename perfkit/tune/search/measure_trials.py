@@ -84,7 +84,14 @@ class TrialBench:
         """
         measured = (*variants, base) if base else tuple(variants)
         analysis = self._measure(
-            replace(self._request, variants=measured, rounds=None, budget_s=budget_s, race=race, race_base=base)
+            replace(
+                self._request,
+                variants=measured,
+                rounds=None,
+                budget_s=budget_s,
+                race=race,
+                race_base=base if race else (),
+            )
         )
         stored = read_suite(self.folder)
         return MeasuredStage(analysis, compute_paired_gains(stored, base), compute_trial_cost(stored))
@@ -93,9 +100,21 @@ class TrialBench:
         self, folder: Path, techniques: Techniques, single: Techniques | None, budget_s: float
     ) -> Proof | None:
         """Measure one variant and, where it is another, the best technique alone against the baseline in new processes,
-        in the new suite `folder`; None where it was not compared."""
-        variants = (techniques,) if single in (None, techniques) else (techniques, single)
-        request = replace(self._request, variants=variants, rounds=None, budget_s=budget_s, precision=PROOF_PRECISION)
+        in the new suite `folder`; None where it was not compared.
+
+        Once the gain over the baseline is known, what is left of the time goes into the margin over the best technique
+        alone.
+        """
+        has_margin = single not in (None, techniques)
+        variants = (techniques, single) if has_margin else (techniques,)
+        request = replace(
+            self._request,
+            variants=variants,
+            rounds=None,
+            budget_s=budget_s,
+            precision=PROOF_PRECISION,
+            race_base=single if has_margin else (),
+        )
         self._start_suite(folder, request)
         gains = {} if single is None else compute_paired_gains(read_suite(folder), single)
         return _make_proof(analyze_suite(folder), gains, techniques, single)

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.core.spec import RunSpec, WorkloadSpec, parse_variants
-from perfkit.measure.race import find_race_bases, is_race_decided
+from perfkit.measure.race import find_race_bases, is_gain_known, is_margin_known, is_race_decided
 from perfkit.store.request import BenchRequest
 
 
@@ -47,4 +47,13 @@ def test_variants_are_compared_with_the_one_that_they_extend_if_they_share_its_r
     (amp,) = parse_variants("amp")
     (other,) = parse_variants("inplace")
     assert find(race=True, race_base=amp) == references | {"amp+flash": "amp"}
-    assert find(race_base=amp) == find(race=True) == find(race=True, race_base=other) == references
+    assert find(race_base=amp) == references | {"amp+flash": "amp"}
+    assert find(race=True) == find(race=True, race_base=other) == references
+
+
+def test_a_margin_is_known_once_its_interval_ends_halfway_to_none() -> None:
+    logs = [-0.10, -0.12, -0.08, -0.11, -0.09, -0.10]
+    assert is_margin_known(logs, 0.025)
+    assert not is_gain_known(logs, 0.005)
+    assert not is_margin_known([log + 0.08 for log in logs], 0.01)  # half of it is as wide as the interval
+    assert is_margin_known([0.001, -0.001, 0.0, 0.001], 0.025)  # none of that size

@@ -163,6 +163,20 @@ def test_the_variant_that_others_extend_is_in_every_group_of_a_round():
     ]
 
 
+def test_once_the_gain_is_known_the_margin_over_another_variant_is_measured_without_the_baseline():
+    making = FakeMaking(noisy_levels({"amp": -0.8, "amp+flash": -0.805}), process_s=1.0)
+    (base,) = parse_variants("amp")
+    measure(making, "amp,amp+flash", precision=0.001, race_base=base, budget_s=400.0)
+    groups = [set(group.split()) for group in making.log]
+    alone = [group for group in groups if "baseline" not in group]
+    assert len(groups) - len(alone) == rounds.LEAST_ROUNDS
+    assert alone == [{"amp", "amp+flash"}] * len(alone)
+    # Of a margin of 0.005, half is more than the precision.
+    assert 0 < len(alone) < 100
+    assert making.suite.sampling.rounds == len(groups)
+    assert list_figures(making.suite.sampling.end_reason) == ["0.1 %"]
+
+
 def noisy_levels(levels):
     """Steps whose logs are at the level of a variant, and go up and down by a hundredth, a variant's own way."""
     return lambda name, repeat: math.exp(
