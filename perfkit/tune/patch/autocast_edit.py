@@ -17,13 +17,14 @@ from perfkit.tune.patch.training_code import (
 
 
 def edit_autocast(source: str, device: str) -> str:
-    """The source with autocast to bf16 around each forward pass; unchanged where none is recognized.
+    """The source with autocast to bf16 around each forward pass; unchanged where none is recognized, and where a
+    gradient scaler shows that it has lower precision already.
 
     A forward pass is a run of statements of one block, from the first that calls a module to the last that assigns the
     loss on which `backward` is called later in the block; or the `loss` of a `perfkit.Workload`.
     """
     code = TrainingCode(source)
-    if "torch" not in list_imported(code.module):
+    if "torch" not in list_imported(code.module) or _has_scaler(code):
         return source
     models = code.list_models()
     workloads = [call for call in list_calls(code.module) if code.find_name(call.func) == "perfkit.Workload"]
@@ -41,6 +42,11 @@ def edit_autocast(source: str, device: str) -> str:
         return updated.with_changes(body=[*body[:first], _wrap(body[first:last], device), *body[last:]])
 
     return replace_nodes(code.module, edit).code
+
+
+def _has_scaler(code: TrainingCode) -> bool:
+    """True for `torch.amp.GradScaler(...)`, `torch.cuda.amp.GradScaler(...)` and those of engines."""
+    return any(code.find_name(call.func).endswith("GradScaler") for call in list_calls(code.module))
 
 
 def find_forward(statements: Sequence[cst.BaseStatement], models: set[str]) -> tuple[int, int] | None:

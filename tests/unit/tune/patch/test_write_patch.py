@@ -86,7 +86,7 @@ def test_another_name_of_an_optimizer_is_recognized() -> None:
 
 @pytest.mark.parametrize(
     "backward",
-    ["scaler.scale(loss).backward()", "(loss / 4).backward()", "accelerator.backward(loss)", "if x: loss.backward()"],
+    ["(loss / 4).backward()", "accelerator.backward(loss)", "if x: loss.backward()"],
 )
 def test_a_backward_pass_is_recognized_however_it_is_called(backward: str) -> None:
     made = patch(LOOP.replace("loss.backward()", backward), "amp")
@@ -109,6 +109,9 @@ def test_the_loss_of_a_workload_is_put_under_autocast() -> None:
         LOOP.replace("output = model(x)", "with torch.autocast('cpu'): output = model(x)"),
         LOOP.replace("output = model(x)", "output = model(x); optimizer.step()"),
         LOOP.replace("loss.backward()", "pass"),
+        # A scaler shows that the program has lower precision already, wherever its autocast is.
+        f"{LOOP.replace('loss.backward()', 'scaler.scale(loss).backward()')}scaler = torch.amp.GradScaler()\n",
+        f"{LOOP}from torch.cuda.amp import GradScaler\nscaler = GradScaler(enabled=args.fp16)\n",
         LOOP.replace("model.train()", "pass").replace("model.parameters()", "parameters"),
         LOOP.replace("import torch\n", "import torch as t\n"),
         "trainer.train()\n",
