@@ -3,25 +3,21 @@ edits accepted so far, beside the original. The whole patch is then measured aga
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
 
-import perfkit
 from perfkit.core.files import write_json
 from perfkit.core.sampling import LEAST_ROUNDS
 from perfkit.core.units import format_seconds
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.store.summary import TUNE_FILE
-from perfkit.tune.model.tune_request import NOTABLE_SHARE
 from perfkit.tune.model.tune_result import (
     Proof,
     Trial,
     TuneConclusion,
     TunedScript,
     TuneResult,
-    UntriedVariant,
     read_tune_result,
 )
 from perfkit.tune.patch.script_edits import EDITS_BY_NAME, describe_edit
@@ -34,14 +30,23 @@ from perfkit.tune.script.script_copies import recognizes
 from perfkit.tune.script.script_request import ScriptRequest
 from perfkit.tune.script.script_rounds import RoundSteps
 from perfkit.tune.script.write_script_patch import make_script_patch
+from perfkit.tune.search.choose_candidates import is_promising
 from perfkit.tune.search.leading_finding import choose_leading_finding, describe_stage
 from perfkit.tune.search.measure_trials import get_step_s
+from perfkit.tune.search.search_result import (
+    add_trials,
+    add_untried,
+    begin_result,
+    conclude_search,
+    explain_end,
+    find_best_single,
+)
 
 # Candidates of a stage, which all have a process at a time.
 _MOST_CANDIDATES = 4
 # Of what is left after the proof's rounds, what a stage may take.
 _STAGE_SHARE = 0.6
-# Of the budget, at least this for the proof.
+# Of the budget, at least this for the proof; half of it while nothing is accepted, which what is undecided may take.
 _PROOF_SHARE = 0.3
 _HOPELESS = ("failed", "losses differ", "slower", "no gain", "over memory limit")
 
@@ -104,7 +109,10 @@ class _Search:
                 self.report(f"recording {name_edits(self.best)}")
                 self.recorded = self.bench.record(self.best)
         proof = self._prove(original) if self.best else None
-        self.store(_conclude(self.request, self.best, proof), end_reason, proof)
+        best = name_edits(self.best) if self.best else ""
+        # Where losses cannot be seen, only edits were accepted on which none depends.
+        conclusion = conclude_search(self.request.objective, best, proof, refused=("differs",))
+        self.store(conclusion, end_reason, proof)
 
     def store(self, conclusion: TuneConclusion, end_reason: str, proof: Proof | None = None) -> None:
         """Write the result so far, and the patch of its edits."""
@@ -117,7 +125,7 @@ class _Search:
             conclusion=conclusion,
             end_reason=end_reason,
             best=name_edits(self.best) if self.best else "",
-            best_single=_find_best_single(self.result.trials),
+            best_single=find_best_single(self.result.trials, self.request.objective),
             techniques=tuple(map(describe_edit, self.best)),
             proof=proof,
             patch=patch,
@@ -140,10 +148,10 @@ class _Search:
         """Measure the most promising candidates on top of the best so far; returns why the search ends, "" if not."""
         ranking = self._rank_open(recorded)
         chosen, budget_s = self._choose(ranking)
-        self._note_untried(ranking)
+        self._note_untried(ranking, self.best)
         if not chosen:
-            return "the budget is used up" if ranking.edits else "no candidate is left"
-        stage = max((trial.stage for trial in self.result.trials), default=0) + 1
+            return explain_end(self.result.trials, ranking.edits)
+        base, stage = self.best, max((trial.stage for trial in self.result.trials), default=0) + 1
         lead = describe_stage(
             stage, name_edits(self.best) if self.best else "", choose_leading_finding(recorded.analysis.findings)
         )
@@ -155,21 +163,19 @@ class _Search:
         trials = measured.run(stage, budget_s)
         accepted = _find_best(trials, self.request.objective)
         trials = tuple(replace(each, outcome="accepted") if each is accepted else each for each in trials)
-        again = {(trial.variant, trial.base) for trial in trials}  # was undecided
-        earlier = (trial for trial in self.result.trials if (trial.variant, trial.base) not in again)
-        self.result = replace(self.result, trials=(*earlier, *trials))
+        self.result = add_trials(self.result, trials)
         if accepted is not None:
             self.best = tuple(accepted.variant.split("+"))
             self.report(f"stage {stage}: accepted {accepted.variant}")
-        self._note_untried(ranking)
+        self._note_untried(ranking, base)
         self.store("interrupted", "")
-        more = accepted is not None or any(map(_is_promising, trials)) or len(chosen) < len(ranking.edits)
+        more = accepted is not None or any(map(is_promising, trials)) or len(chosen) < len(ranking.edits)
         return "" if more else "no candidate is left"
 
     def _rank_open(self, recorded: RecordedScript) -> EditRanking:
         """The ranking of the edits that the source has a place for, without those that cannot help."""
         hopeless = {name for trial in self.result.trials if trial.outcome in _HOPELESS for name in _get_added(trial)}
-        tried = {trial.variant for trial in self.result.trials if not _is_promising(trial)}
+        tried = {trial.variant for trial in self.result.trials if not is_promising(trial)}
         offered = [
             EDITS_BY_NAME[name]
             for name in self.request.edits
@@ -178,7 +184,7 @@ class _Search:
             and recognizes(self.bench.sources, self.best, name, self.bench.place)
         ]
         ranking = rank_edits(offered, recorded, self.request.objective, self.best)
-        promising = [name for trial in self.result.trials if _is_promising(trial) for name in _get_added(trial)]
+        promising = [name for trial in self.result.trials if is_promising(trial) for name in _get_added(trial)]
         helpful = [*self._list_helpful(), *promising]
         left = [each for each in ranking.edits if name_edits((*self.best, each.edit.name)) not in tried]
         return EditRanking(tuple(sorted(left, key=lambda each: each.edit.name not in helpful)), ranking.untried)
@@ -196,7 +202,8 @@ class _Search:
 
         Where several edits have helped alone, all of them together are the first.
         """
-        reserve_s = max(2 * LEAST_ROUNDS * self.bench.process_s, _PROOF_SHARE * self.request.budget_s)
+        share = _PROOF_SHARE if self.best else _PROOF_SHARE / 2
+        reserve_s = max(2 * LEAST_ROUNDS * self.bench.process_s, share * self.request.budget_s)
         left_s = self._count_left_s() - reserve_s
         base = 1 + bool(self.best)
         rounds_s = STAGE_ROUNDS * max(self.bench.process_s, 0.1)
@@ -213,14 +220,9 @@ class _Search:
         whole = len(variants) <= count
         return variants[: max(count, 0)], left_s if whole else max(_STAGE_SHARE * left_s, rounds_s * (base + count))
 
-    def _note_untried(self, ranking: EditRanking) -> None:
-        tried = {trial.variant for trial in self.result.trials}
-        left = (
-            UntriedVariant(variant=name_edits((*self.best, each.edit.name)), reason="no time was left")
-            for each in ranking.edits
-        )
-        noted = {each.variant: each for each in (*self.result.untried, *ranking.untried, *left)}
-        self.result = replace(self.result, untried=tuple(each for name, each in noted.items() if name not in tried))
+    def _note_untried(self, ranking: EditRanking, base: Edits) -> None:
+        left = (name_edits((*base, each.edit.name)) for each in ranking.edits)
+        self.result = add_untried(self.result, ranking.untried, left)
 
     def _prove(self, original: RecordedScript) -> Proof | None:
         left_s = max(self._count_left_s(), 1.0)
@@ -233,9 +235,7 @@ class _Search:
 
 
 def _make_result(request: ScriptRequest, folder: Path, command: str) -> TuneResult:
-    return TuneResult(
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        perfkit=perfkit.__version__,
+    return begin_result(
         command=command,
         folder=str(folder),
         workload=request.label,
@@ -246,8 +246,6 @@ def _make_result(request: ScriptRequest, folder: Path, command: str) -> TuneResu
         allow=request.allow,
         limit_bytes=request.limit_bytes,
         budget_s=request.budget_s,
-        spent_s=0.0,
-        conclusion="interrupted",
     )
 
 
@@ -258,31 +256,8 @@ def _get_added(trial: Trial) -> tuple[str, ...]:
     return added if len(added) == 1 else ()
 
 
-def _is_promising(trial: Trial) -> bool:
-    """True if more rounds may prove an improvement."""
-    return trial.outcome == "undecided" and trial.gain_ratio is not None and trial.gain_ratio < 1 - NOTABLE_SHARE
-
-
 def _find_best(trials: tuple[Trial, ...], objective: str) -> Trial | None:
     improving = [trial for trial in trials if trial.outcome == "improves"]
     if objective == "memory":
         return min(improving, key=lambda trial: trial.peak_bytes or 0.0, default=None)
     return min(improving, key=lambda trial: trial.gain_ratio or 1.0, default=None)
-
-
-def _find_best_single(trials: tuple[Trial, ...]) -> str:
-    """The best edit alone; "" where none improved."""
-    alone = [trial for trial in trials if not trial.base and trial.outcome in ("accepted", "improves")]
-    return min(alone, key=lambda trial: trial.ratio or 1.0).variant if alone else ""
-
-
-def _conclude(request: ScriptRequest, best: Edits, proof: Proof | None) -> TuneConclusion:
-    if not best:
-        return "no gain"
-    if proof is None or proof.parity == "differs":
-        return "not proven"
-    if request.objective != "memory":
-        return "proven" if proof.verdict == "faster" else "not proven"
-    peak, before = proof.peak_bytes, proof.baseline_peak_bytes
-    smaller = peak is not None and before is not None and peak < (1 - NOTABLE_SHARE) * before
-    return "proven" if smaller else "not proven"

@@ -29,7 +29,7 @@ from perfkit.tune.search.settings import list_settings
 
 class RankedCandidate(NamedTuple):
     """A variant to try. `low_s` to `high_s` is its simulated saving in a step of its base, None if unknown;
-    `needed_bytes` its planned memory, None if not planned. `saves_memory` is True if all that is new is for that,
+    `needed_bytes` its planned memory, None if not planned. `saves_memory` is True if anything new is for that,
     `is_setting` if only parameters of techniques of its base are new, and `is_led` if a technique is new that answers
     the leading finding of its base. `is_joined`: it joins several improvements of one stage."""
 
@@ -151,7 +151,7 @@ def _estimate_candidate(
         low_s,
         high_s,
         needed_bytes=None if plan is None else plan(candidate.specs).needed_bytes,
-        saves_memory=bool(added) and all(each.purpose is Purpose.ACTIVATIONS for each in added),
+        saves_memory=any(each.purpose is Purpose.ACTIVATIONS for each in added),
         is_setting=names <= {spec.name for spec in base},
         is_led=leading is not None and bool(names & set(map(get_technique_name, leading.techniques))),
     )
@@ -177,11 +177,13 @@ def _compute_order(candidate: RankedCandidate, request: TuneRequest) -> tuple[in
     """Sort key, the most promising first.
 
     Of unknown effects on the time, those come first that answer the leading finding, then other settings of what was
-    accepted; those of what saves memory come last.
+    accepted; those of what saves memory come last, even beside what answers the finding, which is offered alone, too.
     """
     if request.objective == "memory":
         needed = candidate.needed_bytes
         return needed is None, 0.0 if needed is None else needed.value
     if candidate.low_s is None or candidate.high_s is None:
-        return 1 if candidate.is_led else 2 if candidate.is_setting else 4 if candidate.saves_memory else 3, 0.0
+        if candidate.is_setting:
+            return 2, 0.0
+        return 4 if candidate.saves_memory else 1 if candidate.is_led else 3, 0.0
     return 0, -(candidate.low_s + candidate.high_s)

@@ -3,12 +3,10 @@ the best proven improvement. What remains is measured again in new processes, an
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
 
-import perfkit
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.errors import UsageError
@@ -21,36 +19,39 @@ from perfkit.store.bench_command import format_request_command
 from perfkit.store.request import BenchRequest
 from perfkit.store.summary import TUNE_FILE
 from perfkit.techniques.base.table import TECHNIQUES
-from perfkit.tune.model.tune_request import NOTABLE_SHARE, Techniques, TuneRequest
+from perfkit.tune.model.tune_request import Techniques, TuneRequest
 from perfkit.tune.model.tune_result import (
     PROOF_FOLDER,
-    Objective,
     Proof,
     SwitchedTechnique,
-    Trial,
     TuneConclusion,
     TuneResult,
-    UntriedVariant,
     read_tune_result,
 )
 from perfkit.tune.patch.patch_workload import patch_workload
 from perfkit.tune.search.choose_candidates import (
     choose_candidates,
-    get_added,
     is_promising,
     list_open_candidates,
 )
-from perfkit.tune.search.judge_trials import get_objective, judge_stage
+from perfkit.tune.search.judge_trials import judge_stage
 from perfkit.tune.search.leading_finding import describe_stage
 from perfkit.tune.search.measure_trials import MeasuredStage, TrialBench, get_step_s, map_by_label
 from perfkit.tune.search.rank_candidates import RankedCandidate, Ranking, rank_candidates
+from perfkit.tune.search.search_result import (
+    add_trials,
+    add_untried,
+    begin_result,
+    conclude_search,
+    explain_end,
+    find_best_single,
+)
 from perfkit.tune.search.trial_cost import TrialCost
 from perfkit.workloads.user_workload import get_source_file
 
-# Of the budget, what is kept for the proofs of the variant and of the patch, and of that the variant's.
+# Of the budget, what is kept for the proofs of the variant and of the patch, and of that the variant's where a file can
+# be patched. A margin of some percent over the best technique alone takes twenty rounds.
 _PROOF_SHARE, _VARIANT_SHARE = 0.3, 0.6
-# Where no file can be patched, this much is enough.
-_SOLE_PROOF_SHARE = 0.2
 # Of what is left, what the next stage may take.
 _STAGE_SHARE = 0.5
 # A stage of fewer candidates takes all that is left.
@@ -113,7 +114,8 @@ class _Search:
         while not end_reason:
             end_reason = self._run_stage()
         proof = self._prove() if self.best else None
-        conclusion = _conclude(self.request, self.best, proof)
+        best = format_variant_label(self.best) if self.best else ""
+        conclusion = conclude_search(self.request.objective, best, proof, refused=("differs", "unknown"))
         self.store(conclusion, end_reason, proof)
         if proof is not None and conclusion == "proven" and self.request.objective != "memory":
             self._patch(proof)
@@ -128,7 +130,7 @@ class _Search:
             end_reason=end_reason,
             best=format_variant_label(self.best) if self.best else "",
             techniques=tuple(_describe_technique(self.request.bench, self.best, spec) for spec in self.best),
-            best_single=_find_best_single(self.result.trials, self.request.objective),
+            best_single=find_best_single(self.result.trials, self.request.objective),
             proof=proof,
         )
         write_json(self.folder / TUNE_FILE, self.result)
@@ -165,7 +167,7 @@ class _Search:
         chosen, budget_s = self._choose_candidates(candidates)
         if not chosen:
             self._note_untried(ranking, candidates)
-            return "the budget is used up" if candidates else "no candidate is left"
+            return explain_end(self.result.trials, candidates)
         stage = max((trial.stage for trial in self.result.trials), default=0) + 1
         lead = describe_stage(stage, base, ranking.leading)
         self.report(f"stage {stage}, on top of {base or BASELINE}: {', '.join(each.name for each in chosen)}")
@@ -175,9 +177,7 @@ class _Search:
         race = _is_race(self.request, variants)
         measured = self.bench.measure_variants(variants, self.best, budget_s, race=race)
         trials = judge_stage(stage, base, chosen, map_by_label(measured.analysis), self.request, measured.gains)
-        again = {(trial.variant, trial.base) for trial in trials}  # was undecided
-        earlier = (trial for trial in self.result.trials if (trial.variant, trial.base) not in again)
-        self.result = replace(self.result, trials=(*earlier, *trials), stages=(*self.result.stages, lead))
+        self.result = replace(add_trials(self.result, trials), stages=(*self.result.stages, lead))
         self.cost = measured.cost
         self._note_untried(ranking, candidates)
         accepted = next((trial for trial in trials if trial.outcome == "accepted"), None)
@@ -191,8 +191,7 @@ class _Search:
     def _choose_candidates(self, candidates: Sequence[RankedCandidate]) -> tuple[tuple[RankedCandidate, ...], float]:
         """The candidates that the stage's share of the budget is enough for, and that share in seconds."""
         anchors = 2 if self.best else 1
-        proof_share = _PROOF_SHARE if self.has_file else _SOLE_PROOF_SHARE
-        proof_s = max(proof_share * self.request.budget_s, self.cost.estimate_proof_s(anchors))
+        proof_s = max(_PROOF_SHARE * self.request.budget_s, self.cost.estimate_proof_s(anchors))
         left_s = self._count_left_s() - proof_s
         budget_s = _STAGE_SHARE * left_s
         count = self.cost.count_trials(budget_s, anchors)
@@ -202,10 +201,7 @@ class _Search:
         return choose_candidates(candidates, self.best, count), budget_s
 
     def _note_untried(self, ranking: Ranking, candidates: Sequence[RankedCandidate]) -> None:
-        left = (UntriedVariant(variant=each.name, reason="no time was left") for each in candidates)
-        tried = {trial.variant for trial in self.result.trials}
-        noted = {each.variant: each for each in (*self.result.untried, *ranking.untried, *left)}
-        self.result = replace(self.result, untried=tuple(each for name, each in noted.items() if name not in tried))
+        self.result = add_untried(self.result, ranking.untried, (each.name for each in candidates))
 
     def _patch(self, proof: Proof) -> None:
         """Write the best variant into the workload's file, if it is one, and measure the patched program."""
@@ -233,9 +229,7 @@ class _Search:
 
 
 def _make_result(request: TuneRequest, folder: Path, command: str) -> TuneResult:
-    return TuneResult(
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        perfkit=perfkit.__version__,
+    return begin_result(
         command=command,
         folder=str(folder),
         workload=request.bench.workload.label,
@@ -246,8 +240,6 @@ def _make_result(request: TuneRequest, folder: Path, command: str) -> TuneResult
         allow=request.allow,
         limit_bytes=request.limit_bytes,
         budget_s=request.budget_s,
-        spent_s=0.0,
-        conclusion="interrupted",
     )
 
 
@@ -267,24 +259,3 @@ def _describe_technique(request: BenchRequest, best: Techniques, spec: Technique
         verify=format_request_command(request, both),
         undo=format_request_command(request, rest),
     )
-
-
-def _find_best_single(trials: tuple[Trial, ...], objective: Objective) -> str:
-    """The best technique alone; "" where none improved."""
-    improved = [trial for trial in trials if not trial.base and trial.outcome in ("accepted", "improves")]
-    singles = [trial for trial in improved if len(get_added(trial)) == 1]
-    if not singles:
-        return ""
-    return min(singles, key=lambda trial: get_objective(trial, objective)).variant
-
-
-def _conclude(request: TuneRequest, best: Techniques, proof: Proof | None) -> TuneConclusion:
-    if not best:
-        return "no gain"
-    if proof is None or proof.parity in ("differs", "unknown") or proof.active is False:
-        return "not proven"
-    if request.objective != "memory":
-        return "proven" if proof.verdict == "faster" else "not proven"
-    peak, before = proof.peak_bytes, proof.baseline_peak_bytes
-    smaller = peak is not None and before is not None and peak < (1 - NOTABLE_SHARE) * before
-    return "proven" if smaller else "not proven"

@@ -49,3 +49,9 @@ def test_larger_batches_are_offered_where_batches_are_compared(rank: Any) -> Non
         "batch:size=16", "batch:size=32",
     ]  # fmt: skip
     assert [each.name for each in rank("inplace", objective="cost", allow="any").candidates] == ["inplace"]
+
+
+def test_what_saves_memory_comes_last_beside_a_technique_that_saves_time_too(rank: Any) -> None:
+    ranking = rank("ckpt+optim:use=fused,optim:use=foreach", technique="all")
+    assert [each.name for each in ranking.candidates] == ["optim:use=foreach", "ckpt+optim:use=fused"]
+    assert [each.saves_memory for each in ranking.candidates] == [False, True]

@@ -140,7 +140,7 @@ def test_a_stage_takes_as_many_candidates_as_its_share_of_the_budget_allows(tmp_
 
 def test_of_what_may_improve_more_is_measured_before_anything_else(tmp_path: Path, search: Any) -> None:
     bench = FakeBench(tmp_path / "trials", RATIOS, halves=[0.5, 0.01])
-    result = search(bench, "amp,ckpt,inplace", budget_s=220.0)
+    result = search(bench, "amp,ckpt,inplace", budget_s=240.0)
     assert bench.log[:2] == [("amp", "ckpt"), ("amp", "inplace")]  # ckpt is not promising
     assert next((trial.variant, trial.stage) for trial in result.accepted) == ("amp", 2)
     assert [trial.variant for trial in result.trials if trial.variant == "amp"] == ["amp"]
