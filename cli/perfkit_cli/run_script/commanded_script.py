@@ -63,6 +63,8 @@ def main() -> None:
     follower = RecordedScript(folder, order) if order.records else CommandedScript(folder, order, say, commands)
     call_after_import("numpy", lambda numpy: numpy.random.seed(order.seed))
     call_after_import("torch", lambda torch: _begin(torch, order.seed, follower))
+    if order.eager_random:
+        call_after_import("torch._inductor.config", _draw_eager_random)
     random.seed(order.seed)
     program = make_script_program(order.script)
     sys.path.insert(0, str(Path(order.script).absolute().parent))
@@ -78,6 +80,10 @@ def main() -> None:
 def _begin(torch: ModuleType, seed: int, follower: ScriptFollower) -> None:
     torch.manual_seed(seed)
     follower.begin()
+
+
+def _draw_eager_random(config: ModuleType) -> None:
+    config.fallback_random = True  # type: ignore[attr-defined]
 
 
 class RecordedScript:

@@ -102,7 +102,8 @@ class Proof(Struct):
     """The best variant against the baseline in new processes, which chose nothing: the gain to report.
 
     Times are seconds per step; `ratio` is variant / baseline with its 95 % interval over `pairs` of processes.
-    `single_ratio` is the same over the best technique alone, where the variant has several.
+    `single_ratio` is the same over the best technique alone, where the variant has several. With `eager_random` losses
+    are of compiled code that drew the random numbers of eager code; what was timed draws its own.
     """
 
     ratio: float
@@ -121,6 +122,7 @@ class Proof(Struct):
     single_ratio: float | None = None
     single_low: float | None = None
     single_high: float | None = None
+    eager_random: bool = False
 
 
 class PatchInstruction(Struct):

@@ -42,12 +42,14 @@ class LossReference:
 
 
 class LossComparison(NamedTuple):
-    """Losses against the original's: the verdict, the largest relative difference and what is allowed."""
+    """Losses against the original's: the verdict, the largest relative difference and what is allowed. `eager_random`:
+    they are of compiled code that draws the random numbers of eager code."""
 
     verdict: ParityVerdict
     largest: float | None
     tolerance: float | None
     reason: str = ""
+    eager_random: bool = False
 
 
 def compare_steps(rounds: Rounds, variant: str, base: str, *, by_turns: bool) -> StepRatio | None:

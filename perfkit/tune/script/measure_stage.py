@@ -10,13 +10,13 @@ from perfkit.core.record import StepSamples
 from perfkit.core.sampling import LEAST_ROUNDS
 from perfkit.tune.model.tune_request import NOTABLE_SHARE
 from perfkit.tune.model.tune_result import Proof, Trial, TrialOutcome
+from perfkit.tune.script.compare_edits import compare_edited_losses
 from perfkit.tune.script.judge_edits import (
     STAGE_ROUNDS,
     LossComparison,
     LossReference,
     StepRatio,
     allows,
-    compare_losses,
     compare_steps,
     judge_ratio,
 )
@@ -105,7 +105,7 @@ class StageMeasurement:
             del self.alive[worst]
 
     def _drop_flawed(self, name: str, steps: Mapping[str, RoundSteps]) -> None:
-        compared = compare_losses(steps[name].notes.losses, self.losses, self.edits[name])
+        compared = compare_edited_losses(self.bench, self.edits[name], steps[name].notes.losses, self.losses)
         if not allows(compared, self.edits[name], self.request.allow):
             self._drop(name, "losses differ", compared.reason or compared.verdict)
             return
@@ -208,7 +208,7 @@ def prove_edits(
             return None
         rounds.append(steps)
         losses.originals.append(steps[ORIGINAL].notes.losses)
-        compared = compare_losses(steps[name].notes.losses, losses, edits)
+        compared = compare_edited_losses(bench, edits, steps[name].notes.losses, losses)
         ratio = compare_steps(rounds, name, ORIGINAL, by_turns=bench.by_turns)
         if compared.verdict == "differs":
             break
@@ -232,6 +232,7 @@ def prove_edits(
         largest_difference=compared.largest,
         tolerance=compared.tolerance,
         active=None,
+        eager_random=compared.eager_random,
     )
 
 

@@ -11,6 +11,7 @@ from perfkit.devices.accelerator import Accelerator, get_accelerator, has_own_me
 from perfkit.devices.machine.machine import list_usable_cpus
 from perfkit.store.suite_reader import read_suite
 from perfkit.tune.patch.script_edits import EditPlace
+from perfkit.tune.script.judge_edits import Losses
 from perfkit.tune.script.record_script import RecordedScript, record_script
 from perfkit.tune.script.script_copies import make_copy, read_sources, write_edits
 from perfkit.tune.script.script_request import ScriptRequest
@@ -29,7 +30,7 @@ class ScriptBench:
     """Measures into `folder`. `sources`, `place` and `original` are known once the original was recorded.
 
     `process_s` is the time that a round takes for each of its processes, as measured so far; `peaks` are the peaks of
-    memory that were recorded.
+    memory that were recorded, `eager_losses` the losses of compiled edits with the random numbers of eager code.
     """
 
     def __init__(self, request: ScriptRequest, folder: Path, report: Callable[[str], None]) -> None:
@@ -40,6 +41,7 @@ class ScriptBench:
         self.place = EditPlace("cpu", len(list_usable_cpus()))
         self.process_s = 0.0
         self.peaks: dict[Edits, float | None] = {}
+        self.eager_losses: dict[Edits, Losses] = {}
 
     @property
     def by_turns(self) -> bool:
@@ -97,6 +99,18 @@ class ScriptBench:
         )
         self.process_s = (time.monotonic() - began) / (len(variants) + echo)
         return steps
+
+    def measure_eager_losses(self, edits: Edits) -> Losses:
+        """The first losses of the script with these edits, whose compiled code draws the random numbers of eager code.
+
+        A `VariantFailedError` where it fails with them.
+        """
+        if edits not in self.eager_losses:
+            variant = self.make_variant(edits)._replace(eager_random=True)
+            folder, order = self._name_new(_ROUNDS), self.request.make_order(self.script)
+            steps = measure_round([variant], order, folder, device=self.place.device, turns_s=0.0)
+            self.eager_losses[edits] = steps[variant.name].notes.losses
+        return self.eager_losses[edits]
 
     def _name_new(self, kind: str) -> Path:
         parent = self.folder / kind

@@ -38,11 +38,13 @@ _SCHEDULE = Schedule()
 
 
 class ScriptVariant(NamedTuple):
-    """The script with some edits: a `folder` in which it starts, with its own files. `nudged`: see `ScriptOrder`."""
+    """The script with some edits: a `folder` in which it starts, with its own files. `nudged` and `eager_random`: see
+    `ScriptOrder`."""
 
     name: str
     folder: Path
     nudged: bool = False
+    eager_random: bool = False
 
 
 class RoundSteps(NamedTuple):
@@ -101,7 +103,7 @@ def measure_round(
     for number, variant in enumerate(variants):
         own = folder / str(number)
         own.mkdir(parents=True)
-        write_json(own / ORDER_FILE, replace(order, nudged=variant.nudged))
+        write_json(own / ORDER_FILE, replace(order, nudged=variant.nudged, eager_random=variant.eager_random))
         place = make_place(variant.folder)
         team = Team(variant.name, make_spec(order, device), own, place=place, worker=WORKER)
         teams[team] = variant

@@ -16,6 +16,7 @@ class ScriptOrder(Struct):
     `script` is the script's path in the folder that the process starts in, `arguments` are its own. Random numbers
     begin at `seed` until the script seeds them itself. A recording ends after `limit_s` with what it has. With `nudged`
     the parameters are changed by one rounding after the first step: how losses part then is how they part by chance.
+    With `eager_random` compiled code draws the random numbers of eager code, more slowly.
     """
 
     script: str
@@ -23,6 +24,7 @@ class ScriptOrder(Struct):
     records: bool = False
     seed: int = 0
     nudged: bool = False
+    eager_random: bool = False
     limit_s: float = 600.0
 
 

@@ -14,6 +14,10 @@ from perfkit.tune.script.script_bench import Edits, ScriptBench
 from perfkit.tune.script.script_copies import ScriptSources, format_diff, recognizes, write_edits
 from perfkit.tune.script.script_rounds import find_root
 
+EAGER_RANDOM = (
+    "losses are those with torch._inductor.config.fallback_random = True: without it, as timed and written here, "
+    "compiled code draws other random numbers"
+)
 PATCHED_FOLDER = "patched"  # the new texts of the files that the patch changes
 
 
@@ -97,4 +101,6 @@ def _format_comment(edits: Edits, proof: Proof | None) -> str:
             f"# {1 / proof.ratio:.2f} times as fast ({1 / proof.high:.2f} to {1 / proof.low:.2f}), measured in "
             f"{proof.pairs} pairs of processes; losses: {proof.parity}"
         )
+        if proof.eager_random:
+            lines.append(f"# {EAGER_RANDOM}")
     return "".join(f"{line}\n" for line in lines)

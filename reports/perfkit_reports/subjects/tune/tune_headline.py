@@ -67,5 +67,6 @@ def _describe_memory(ratio: float) -> str:
 def _describe_losses(proof: Proof) -> str:
     if proof.largest_difference is None:
         return proof.parity
+    drawn = ", with the random numbers of eager code" if proof.eager_random else ""
     allowed = "" if proof.tolerance is None else f" of {format_relative(proof.tolerance)} allowed"
-    return f"{proof.parity} (largest difference {format_relative(proof.largest_difference)}{allowed})"
+    return f"{proof.parity} (largest difference {format_relative(proof.largest_difference)}{allowed}{drawn})"
