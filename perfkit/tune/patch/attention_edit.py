@@ -1,8 +1,8 @@
 """`flash` in source: attention that is written out becomes `scaled_dot_product_attention`.
 
 Only this is recognized, as consecutive statements of one block, each of one assignment: scores as a product with a
-transposed tensor, with a scale; a mask of minus infinity; softmax over the last dimension; dropout; the product with
-the values. Nothing else may read what lies between.
+transposed tensor, with a scale; a mask of minus infinity, filled in or added; softmax over the last dimension; dropout;
+the product with the values, also of softmax itself. Nothing else may read what lies between.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,20 @@ from typing import NamedTuple
 import libcst as cst
 from libcst import matchers
 
-from perfkit.tune.patch.training_code import TrainingCode, list_called, list_calls, list_imported, render, replace_nodes
+from perfkit.tune.patch.attention_masks import (
+    is_causal,
+    list_added_masks,
+    list_causal_buffers,
+    read_added_mask,
+    read_mask,
+)
+from perfkit.tune.patch.training_code import TrainingCode, list_imported, render, replace_nodes
 
 _FUNCTIONAL = "torch.nn.functional"
 _SOFTMAX = (f"{_FUNCTIONAL}.softmax", "torch.softmax")
 _MATMUL = ("torch.matmul", "torch.bmm")
 _LAST = ("-1", "dim=-1")
 _LAST_TWO = ("-2, -1", "-1, -2", "2, 3", "3, 2")
-_MINUS_INFINITY = ("float('-inf')", 'float("-inf")', "-float('inf')", '-float("inf")', "-torch.inf", "-math.inf")
 
 
 class WrittenAttention(NamedTuple):
@@ -39,17 +45,24 @@ class WrittenAttention(NamedTuple):
     function: str
 
 
+class KnownMasks(NamedTuple):
+    """The sources of buffers that are lower triangles of ones, and the names of masks that are added."""
+
+    causal: set[str]
+    added: set[str]
+
+
 def edit_attention(source: str) -> str:
     """The source with torch's attention in place of each that is written out; unchanged where none is recognized."""
     code = TrainingCode(source)
-    causal = set(_list_causal_buffers(code))
+    masks = KnownMasks(set(list_causal_buffers(code)), list_added_masks(code))
     dropouts = set(_list_dropouts(code))
 
     def edit(original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
         if not isinstance(original, cst.IndentedBlock) or not isinstance(updated, cst.IndentedBlock):
             return updated
         for place in range(len(original.body)):
-            found = find_attention(code, original.body[place:], causal, dropouts)
+            found = find_attention(code, original.body[place:], masks, dropouts)
             if found is not None:
                 body = list(updated.body)
                 first = body[place]
@@ -62,25 +75,26 @@ def edit_attention(source: str) -> str:
 
 
 def find_attention(
-    code: TrainingCode, statements: Sequence[cst.BaseStatement], causal: set[str], dropouts: set[str]
+    code: TrainingCode, statements: Sequence[cst.BaseStatement], masks: KnownMasks, dropouts: set[str]
 ) -> WrittenAttention | None:
     """The attention that these statements begin with; None where it is not certain to be one."""
     assigned = list(map(_split_assignment, statements))
     if not assigned or assigned[0] is None:
         return None
     name, expression = assigned[0]
+    expression, added = read_added_mask(expression, masks.added)
     scores = _read_scores(code, expression)
     if scores is None:
         return None
     query, key, scale = scores
-    mask, dropout, is_causal, place, function = None, None, False, 1, ""
+    mask, dropout, causal, place, function = added and added.text, None, False, 1, ""
     while place < len(assigned) and (each := assigned[place]) is not None:
         target, value = each
         if function:
             weights, values = _read_product(code, value) or ("", "")
             if weights == name and not _reads(statements[place + 1 :], name) | _reads_any(values, name):
                 return WrittenAttention(
-                    target, place + 1, query, key, values, scale or "1.0", mask, is_causal, dropout, function
+                    target, place + 1, query, key, values, scale or "1.0", mask, causal, dropout, function
                 )
             if dropout is not None or not _applies(value, name, dropouts):
                 return None
@@ -88,8 +102,17 @@ def find_attention(
             dropout = render(value.func)
         elif (factor := _read_scale(value, name)) is not None and scale is None and mask is None:
             scale = factor
-        elif (masked := _read_mask(value, name)) is not None and mask is None:
-            mask, is_causal = masked.text, _is_causal(masked.buffer, causal)
+        elif (masked := read_mask(value, name)) is not None and mask is None:
+            mask, causal = masked.text, is_causal(masked.buffer, masks.causal)
+        elif mask is None and (summed := read_added_mask(value, masks.added))[1] and render(summed[0]) == name:
+            mask = summed[1].text
+        elif (product := _find_operands(code, value)) and (softmax := _read_softmax(code, product[0], name)):
+            values = render(product[1])
+            if _reads(statements[place + 1 :], name) | _reads_any(values, name):
+                return None
+            return WrittenAttention(
+                target, place + 1, query, key, values, scale or "1.0", mask, causal, dropout, softmax
+            )
         elif (softmax := _read_softmax(code, value, name)) is not None:
             function = softmax
         else:
@@ -97,11 +120,6 @@ def find_attention(
         name = target
         place += 1
     return None
-
-
-class _Mask(NamedTuple):
-    text: str
-    buffer: cst.BaseExpression
 
 
 def _split_assignment(statement: cst.BaseStatement) -> tuple[str, cst.BaseExpression] | None:
@@ -161,21 +179,6 @@ def _format_scale(operator: cst.BaseBinaryOp, factor: cst.BaseExpression) -> str
     return text if isinstance(operator, cst.Multiply) else f"1.0 / ({text})"
 
 
-def _read_mask(value: cst.BaseExpression, name: str) -> _Mask | None:
-    """The mask of `scores.masked_fill(buffer == 0, float("-inf"))`: where scores count."""
-    match value:
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name(left), attr=cst.Name("masked_fill" | "masked_fill_")),
-            args=[cst.Arg(value=condition, keyword=None), cst.Arg(value=fill, keyword=None)],
-        ) if left == name and render(fill) in _MINUS_INFINITY:
-            match condition:
-                case cst.Comparison(
-                    left=buffer, comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.Integer("0"))]
-                ):
-                    return _Mask(f"{render(buffer)} != 0", buffer)
-    return None
-
-
 def _read_softmax(code: TrainingCode, value: cst.BaseExpression, name: str) -> str | None:
     """The name of the attention function beside the softmax of `name`: `F.scaled_dot_product_attention`."""
     if not isinstance(value, cst.Call):
@@ -205,33 +208,6 @@ def _applies(value: cst.BaseExpression, name: str, modules: set[str]) -> bool:
         case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Name(given), keyword=None)]):
             return given == name and render(value.func) in modules
     return False
-
-
-def _list_causal_buffers(code: TrainingCode) -> Iterator[str]:
-    """The sources `self.NAME` of buffers that are lower triangles of ones."""
-    for call in list_calls(code.module):
-        if list_called(call)[:1] == ["self.register_buffer"] and len(call.args) >= 2:
-            name, value = call.args[0].value, call.args[1].value
-            if isinstance(name, cst.SimpleString) and _is_triangle(code, value):
-                yield f"self.{name.raw_value}"
-
-
-def _is_triangle(code: TrainingCode, value: cst.BaseExpression) -> bool:
-    """True for `torch.tril(torch.ones(...))`, also with a view of it."""
-    match value:
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("view" | "reshape" | "unsqueeze"))):
-            return _is_triangle(code, inner)
-        case cst.Call(args=[cst.Arg(value=cst.Call() as ones)]):
-            return code.find_name(value.func) == "torch.tril" and code.find_name(ones.func) == "torch.ones"
-    return False
-
-
-def _is_causal(buffer: cst.BaseExpression, causal: set[str]) -> bool:
-    """True for `self.bias[:, :, :T, :T]` of a lower triangle: as many queries as keys, both from the first on."""
-    if not isinstance(buffer, cst.Subscript) or render(buffer.value) not in causal:
-        return False
-    slices = [render(element.slice) for element in buffer.slice]
-    return len(slices) >= 2 and slices[-1] == slices[-2] and slices[-1].startswith(":") and set(slices[:-2]) <= {":"}
 
 
 def _list_dropouts(code: TrainingCode) -> Iterator[str]:

@@ -4,12 +4,19 @@ Names are resolved through imports by libcst's `QualifiedNameProvider`, so `torc
 `AdamW` are the same. Nothing is executed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import libcst as cst
 from libcst import matchers
-from libcst.metadata import MetadataWrapper, ParentNodeProvider, QualifiedNameProvider
+from libcst.metadata import (
+    ExpressionContext,
+    ExpressionContextProvider,
+    MetadataWrapper,
+    ParentNodeProvider,
+    QualifiedNameProvider,
+)
 
 OPTIMIZERS = "torch.optim."
 
@@ -34,6 +41,7 @@ class TrainingCode:
     def __init__(self, source: str) -> None:
         wrapper = MetadataWrapper(cst.parse_module(source))
         self.module = wrapper.module
+        self._wrapper = wrapper
         self._names = wrapper.resolve(QualifiedNameProvider)
         self._parents = wrapper.resolve(ParentNodeProvider)
 
@@ -66,6 +74,17 @@ class TrainingCode:
                 return None
             node = self._parents[node]
         return node
+
+    def count_stored(self) -> Counter[str]:
+        """How often each name is written to: assigned in any way, a parameter, or the target of a loop."""
+        contexts = self._wrapper.resolve(ExpressionContextProvider)
+        stored = Counter(
+            node.value
+            for node, context in contexts.items()
+            if isinstance(node, cst.Name) and context is ExpressionContext.STORE
+        )
+        parameters = matchers.findall(self.module, matchers.Param(name=matchers.Name()))
+        return stored + Counter(each.name.value for each in parameters if isinstance(each, cst.Param))
 
     def list_model_statements(self) -> list[tuple[cst.SimpleStatementLine, cst.BaseExpression]]:
         """The statements that first give a model to an optimizer, each with the model's expression.

@@ -26,6 +26,7 @@ class Attention(nn.Module):
 """
 SCORES = "att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))"
 MASK = "att = att.masked_fill(self.bias[:, :, :T, :T] == 0, float('-inf'))"
+INFINITE = "mask = torch.full((T, T), float('-inf')).triu(1)"
 SOFTMAX = "att = F.softmax(att, dim=-1)"
 
 
@@ -57,6 +58,23 @@ def run(source: str) -> torch.Tensor:
         ),
         (("w = q @ k.mT", "p = F.softmax(w, dim=-1)", "y = p @ v"), "scale=1.0"),
         (
+            (
+                "mask = torch.full((T, T), float('-inf')).triu(1)",
+                "w = q @ k.transpose(-2, -1) / 2.0 + mask",
+                "y = F.softmax(w, dim=-1) @ v",
+            ),
+            "attn_mask=mask, scale=1.0 / (2.0)",
+        ),
+        (
+            (
+                "mask = torch.triu(torch.full((T, T), -math.inf), diagonal=1)",
+                "w = q @ k.mT",
+                "w = w + mask",
+                "y = F.softmax(w, -1) @ v",
+            ),
+            "attn_mask=mask, scale=1.0",
+        ),
+        (
             (SCORES, MASK.replace("bias", "other"), SOFTMAX, "att = self.drop(att)", "y = att @ v"),
             "attn_mask=self.other[:, :, :T, :T] != 0, dropout_p=self.drop.p if self.training else 0.0, "
             "scale=(1.0 / math.sqrt(k.size(-1)))",
@@ -68,7 +86,8 @@ def test_attention_that_is_written_out_becomes_torchs(lines: tuple[str, ...], ar
     edited = edit_attention(source)
     prefix = "torch.nn.functional" if ".softmax(dim" in source else "F"
     assert f"        y = {prefix}.scaled_dot_product_attention(q, k, v, {arguments})\n" in edited
-    assert len(edited.splitlines()) == len(source.splitlines()) - len(lines) + 1
+    kept = sum(line.startswith("mask =") for line in lines)
+    assert len(edited.splitlines()) == len(source.splitlines()) - len(lines) + 1 + kept
     torch.testing.assert_close(run(edited), run(source))
 
 
@@ -85,6 +104,11 @@ def test_attention_that_is_written_out_becomes_torchs(lines: tuple[str, ...], ar
         ("att = q @ k", SOFTMAX, "y = att @ v"),
         ("att = q @ k.transpose(0, 1)", SOFTMAX, "y = att @ v"),
         (SCORES, "print(att)", SOFTMAX, "y = att @ v"),
+        ("att = q @ k.mT + mask", SOFTMAX, "y = att @ v"),
+        ("mask = torch.ones(T, T).tril().bool()", "att = q @ k.mT + mask", SOFTMAX, "y = att @ v"),
+        (INFINITE, "mask += 1", "att = q @ k.mT + mask", SOFTMAX, "y = att @ v"),
+        (INFINITE, "for mask in k: att = mask", "att = q @ k.mT + mask", SOFTMAX, "y = att @ v"),
+        (INFINITE, "att = q @ k.mT + mask", "y = F.softmax(att, dim=-1) @ att"),
     ],
 )  # fmt: skip
 def test_what_only_resembles_attention_stays(lines: tuple[str, ...]) -> None:
