@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 
 from scipy import stats
 
+from benchmarks.tune.lockstep_worker import EAGER_RANDOM
 from perfkit.core.spec import Struct
 
 _STEPS = 1_000_000  # more than are ever run
@@ -56,9 +57,10 @@ def measure_gain(faulty: Path, clean: Path, arguments: Sequence[str], *, turn: i
     )
 
 
-def record_losses(script: Path, arguments: Sequence[str], steps: int) -> list[float]:
-    """The losses of the first steps, and of all backward passes in them."""
-    worker = _start(script, arguments, steps)
+def record_losses(script: Path, arguments: Sequence[str], steps: int, *, eager_random: bool = False) -> list[float]:
+    """The losses of the first steps, and of all backward passes in them; with `eager_random`, compiled code draws the
+    random numbers of eager code."""
+    worker = _start(script, arguments, steps, eager_random=eager_random)
     try:
         losses = _read_answer(worker)["losses"]
         assert worker.stdin is not None, "the worker was started with a pipe"
@@ -70,7 +72,7 @@ def record_losses(script: Path, arguments: Sequence[str], steps: int) -> list[fl
         worker.wait()
 
 
-def _start(script: Path, arguments: Sequence[str], turn: int) -> "subprocess.Popen[str]":
+def _start(script: Path, arguments: Sequence[str], turn: int, *, eager_random: bool = False) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "benchmarks.tune.lockstep_worker", str(turn), str(script)]
     return subprocess.Popen(
         [*command, "--steps", str(_STEPS), *arguments],
@@ -78,7 +80,7 @@ def _start(script: Path, arguments: Sequence[str], turn: int) -> "subprocess.Pop
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", EAGER_RANDOM: str(int(eager_random))},
     )
 
 

@@ -2,7 +2,7 @@
 
 Reads a line before each turn of so many steps and writes the times of its steps, in seconds, and the losses that their
 backward passes began with, as a line of JSON. A step ends with a step of the optimizer that stepped first. The script's
-own output goes nowhere.
+own output goes nowhere. With LOCKSTEP_EAGER_RANDOM=1 compiled code draws the random numbers of eager code.
 """
 
 import json
@@ -13,7 +13,10 @@ import time
 from typing import Any
 
 import torch
+import torch._inductor.config
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+EAGER_RANDOM = "LOCKSTEP_EAGER_RANDOM"
 
 
 def main() -> None:
@@ -44,6 +47,8 @@ def main() -> None:
                 os._exit(0)
         begin[0] = time.perf_counter()
 
+    if os.environ.get(EAGER_RANDOM) == "1":
+        torch._inductor.config.fallback_random = True
     torch.Tensor.backward = keep_loss  # type: ignore[assignment]
     register_optimizer_step_post_hook(end_step)
     sys.argv = [script, *arguments]

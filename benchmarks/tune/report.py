@@ -5,7 +5,7 @@ from statistics import median
 from benchmarks.tune.faults import FAULTS
 from benchmarks.tune.judge import judge_fault, list_false_alarms
 from benchmarks.tune.results import Results
-from perfkit.core.units import format_percent
+from perfkit.core.units import format_percent, format_seconds
 
 
 def as_markdown(results: Results) -> str:
@@ -68,25 +68,30 @@ def as_markdown(results: Results) -> str:
 def _format_searches(results: Results) -> list[str]:
     """What `perfkit tune` made of the scripts."""
     runs = [*results.tuned.items(), *((f"{name} (clean)", run) for name, run in results.tuned_clean.items())]
-    changed = [(name, run) for name, run in runs if run.measured is not None]
-    wrong = [name for name, run in changed if run.wrong]
+    accepted = [run for _, run in runs if run.measured is not None]
+    wrong = [run for run in accepted if run.wrong]
     trials = [run.trials for _, run in runs]
     lines = [
         "",
         "## `perfkit tune`",
         "",
-        f"{len(runs)} searches, {len(changed)} accepted patches, **{len(wrong)} of them wrong** (slower, or other "
-        f"losses); {sum(trials)} trials in all, at most {max(trials)} a search.",
+        "    python -m benchmarks.tune --only tune",
         "",
-        "| script | patch | measured gain | loss difference | trials | wrong |",
-        "|---|---|---:|---:|---:|---|",
+        f"{len(runs)} searches, {len(accepted)} accepted patches, **{len(wrong)} of them wrong** (slower, or other "
+        f"losses); {sum(trials)} trials in all, at most {max(trials)} a search. Gains are those of the patches, "
+        "measured once more, and not of the script without its fault.",
+        "",
+        "| script | patch | measured gain | loss difference | trials | time | wrong, or why there is no patch |",
+        "|---|---|---:|---:|---:|---:|---|",
     ]
-    for name, run in changed:
-        assert run.measured is not None, "selected by it"
+    for name, run in runs:
         gain, difference = run.measured, run.loss_difference
+        interval = ""
+        if gain is not None:
+            interval = f"{format_percent(gain.share)} ({format_percent(gain.low)} to {format_percent(gain.high)})"
         lines.append(
-            f"| `{name}` | {run.best} | {format_percent(gain.share)} ({format_percent(gain.low)} to "
-            f"{format_percent(gain.high)}) | {'' if difference is None else f'{difference:.1e}'} | {run.trials} "
-            f"| {run.wrong} |"
+            f"| `{name}` | {run.best or 'none'}{'' if gain or not run.best else ' (not proven)'} | {interval} "
+            f"| {'' if difference is None else f'{difference:.1e}'} | {run.trials} | {format_seconds(run.spent_s)} "
+            f"| {run.wrong or run.reason} |"
         )
     return lines

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from benchmarks.tune.lockstep import TrueGain, measure_gain, record_losses
 from perfkit.core.spec import Struct
 from perfkit.tune.model.tune_result import read_tune_result
@@ -20,7 +22,7 @@ class TunedRun(Struct):
 
     `measured` is the gain of its patch in turns with the script as it was, and `loss_difference` the largest relative
     difference of the first losses; None without a patch. `wrong` says why the patch should not have been accepted, ""
-    if it should.
+    if it should. `reason` says why there is no patch.
     """
 
     conclusion: str
@@ -30,6 +32,7 @@ class TunedRun(Struct):
     measured: TrueGain | None = None
     loss_difference: float | None = None
     wrong: str = ""
+    reason: str = ""
 
 
 def tune_script(
@@ -52,10 +55,12 @@ def tune_script(
         conclusion=result.conclusion, best=result.best, trials=len(result.trials), spent_s=round(result.spent_s, 1)
     )
     if result.conclusion != "proven" or result.patch is None or not result.patch.holds:
-        return run
+        reason = result.end_reason if not result.best or result.patch is None else result.patch.reason
+        return replace(run, reason=reason)
     patched = _apply(result.patch.diff, script, folder / "patched")
     measured = measure_gain(script, patched, arguments, turn=turn, turns=turns)
-    losses = [record_losses(each, arguments, _COMPARED_LOSSES) for each in (script, patched)]
+    eager_random = result.proof is not None and result.proof.eager_random
+    losses = [record_losses(each, arguments, _COMPARED_LOSSES, eager_random=eager_random) for each in (script, patched)]
     difference = max((abs(one - other) / max(abs(one), 1e-12) for one, other in zip(*losses, strict=True)), default=0.0)
     tolerance = result.patch.tolerance or 0.0
     if measured.high < 0:
@@ -64,15 +69,7 @@ def tune_script(
         wrong = "trains differently"
     else:
         wrong = ""
-    return TunedRun(
-        conclusion=run.conclusion,
-        best=run.best,
-        trials=run.trials,
-        spent_s=run.spent_s,
-        measured=measured,
-        loss_difference=difference,
-        wrong=wrong,
-    )
+    return replace(run, measured=measured, loss_difference=difference, wrong=wrong)
 
 
 def _apply(diff: str, script: Path, folder: Path) -> Path:
