@@ -13,6 +13,7 @@ from perfkit.tune.patch.checkpoint_edit import edit_checkpoints
 from perfkit.tune.patch.leftover_edit import edit_leftovers
 from perfkit.tune.patch.loader_edit import edit_loaders
 from perfkit.tune.patch.patch_table import PATCH_RULES
+from perfkit.tune.patch.recompute_edit import edit_recomputation
 from perfkit.tune.patch.zero_grad_edit import edit_zero_grad
 
 
@@ -86,6 +87,15 @@ SCRIPT_EDITS: tuple[ScriptEdit, ...] = (
         exact=True,
         summary="leave out what only debugging needs: gc.collect, waits for the device, anomaly detection",
         costs="nothing; add it again to debug",
+    ),
+    ScriptEdit(
+        "no_ckpt",
+        "",
+        lambda source, _: edit_recomputation(source),
+        findings=("checkpointing.recompute",),
+        exact=True,
+        summary="keep the activations of checkpointed blocks in place of computing them twice",
+        costs="memory for these activations",
     ),
     ScriptEdit("data", "data", _write_workers, findings=("data.starved",), exact=True),
     ScriptEdit(
