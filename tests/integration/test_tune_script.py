@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from perfkit.tune.script.compare_edits import compare_edited_losses
+from perfkit.tune.script.judge_edits import LossReference, compare_losses
+from perfkit.tune.script.script_bench import ScriptBench
+from perfkit.tune.script.script_copies import read_sources
+from perfkit.tune.script.script_request import ScriptRequest
+
 pytestmark = pytest.mark.slow
 
 PARTS = """
@@ -91,3 +97,24 @@ def test_a_script_that_trains_too_briefly_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["id"] == "tune.script_ended"
+
+
+def test_losses_of_compiled_dropout_are_compared_with_the_random_numbers_of_eager_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_script(tmp_path)
+    (tmp_path / "parts.py").write_text(PARTS.replace("nn.Linear(32, 10)", "nn.Dropout(0.3), nn.Linear(32, 10)"))
+    monkeypatch.chdir(tmp_path)
+    request = ScriptRequest(
+        Path("train.py"), (str(10**7),), ("compile",), "compile", "time", "tolerance", budget_s=60.0, timeout_s=600.0
+    )
+    bench = ScriptBench(request, tmp_path / "out", lambda _: None)
+    bench.sources = read_sources(bench.root, bench.script, ("parts.py",))
+    edits = ("compile",)
+    steps = bench.measure([(), edits], 0.0)
+    reference = LossReference()
+    reference.originals = [steps["original"].notes.losses]
+    own = steps["compile"].notes.losses
+    assert compare_losses(own, reference, edits).verdict == "differs"
+    compared = compare_edited_losses(bench, edits, own, reference)
+    assert (compared.verdict != "differs", compared.eager_random) == (True, True)

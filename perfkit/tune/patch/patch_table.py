@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from perfkit.core.spec import ParamValue
 from perfkit.tune.patch.autocast_edit import edit_autocast
+from perfkit.tune.patch.compile_edit import edit_compile
 from perfkit.tune.patch.model_edits import add_model_statement, add_torch_statement
 from perfkit.tune.patch.optimizer_edit import edit_optimizer
 
@@ -39,8 +40,7 @@ def _edit_compile(source: str, params: Params, _: str) -> str:
         "fullgraph": params.get("fullgraph"),
     }
     given = [f"{name}={value!r}" for name, value in options.items() if value not in (None, "default", False)]
-    # Unlike torch.compile(model), this keeps the names of the state dict.
-    return add_model_statement(source, f"{{model}}.compile({', '.join(given)})")
+    return edit_compile(source, given)
 
 
 def _edit_channels_last(source: str, *_: object) -> str:
