@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OF_A_SEARCH = ("margin", "cap")
 _OF_LINKS = ("network", "gpus_per_node")
 _OF_A_GPU = (*_OF_LINKS, "counts", "price", "prices", "tokens")
-_OF_PHASES = ("eval_batch_size", "eval_batches", "disk")
+_OF_PHASES = ("eval_batch_size", "eval_batches", "eval_accumulation_steps", "disk")
 _OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths", "packing")
 _GPU_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 

@@ -13,9 +13,9 @@ from perfkit.plan.plan_workload import plan_request
 from perfkit.plan.rental.gpu_names import resolve_gpus
 from perfkit.plan.rental.prices import Prices, load_prices
 from perfkit.plan.target.target import Target, make_gpu_target, parse_target
+from perfkit.plan.variants.evaluation_phases import Evaluation
 from perfkit.plan.variants.mixed_lengths import mix_lengths
 from perfkit.plan.variants.packed_lengths import pack_lengths
-from perfkit.plan.variants.phases import Evaluation
 from perfkit.store.request import BenchRequest
 
 _NO_LENGTHS: Mapping[int, float] = {}

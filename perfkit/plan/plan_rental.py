@@ -17,7 +17,7 @@ from perfkit.plan.rental.gpu_counts import search_counts
 from perfkit.plan.rental.offers import build_offers, compute_flops_per_unit, find_answer, sort_offers
 from perfkit.plan.rental.prices import Prices
 from perfkit.plan.target.target import Target
-from perfkit.plan.variants.phases import Evaluation
+from perfkit.plan.variants.evaluation_phases import Evaluation
 from perfkit.plan.variants.plan import PlanRun, plan_variant, schedule_run, share_rehearsals
 from perfkit.store.request import BenchRequest
 from perfkit.techniques.base.rank_sharing import explain_lacking_ranks

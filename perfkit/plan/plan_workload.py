@@ -36,6 +36,7 @@ def plan_workload(
     disk: str | float | None = None,
     eval_batch_size: int | None = None,
     eval_batches: int | None = None,
+    eval_accumulation_steps: int | None = None,
     world_size: int | Sequence[int] = (),
     scaling: Scaling = "weak",
     batch_size: int | None = None,
@@ -62,6 +63,7 @@ def plan_workload(
         disk: speed at which a rank writes a checkpoint, such as `2GB`, or in bytes per second.
         eval_batch_size: also plan an evaluation step of so many samples per rank.
         eval_batches: number of evaluation batches whose logits the loop keeps.
+        eval_accumulation_steps: batches after which kept logits move to main memory; without it they stay.
         world_size: number of ranks, or several numbers.
         scaling: `weak` keeps the batch of each rank, `strong` that of all ranks together.
         batch_size, seq_len: in place of the workload's own.
@@ -83,6 +85,11 @@ def plan_workload(
         raise UsageError("seq_lengths states the lengths; omit seq_len", id="usage.conflict")
     if eval_batches is not None and eval_batch_size is None:
         raise UsageError("eval_batches is of an evaluation; give eval_batch_size", id="usage.missing_option")
+    if eval_accumulation_steps is not None and eval_batches is None:
+        raise UsageError(
+            "eval_accumulation_steps is of kept logits; give eval_batches, the number of batches",
+            id="usage.missing_option",
+        )
     if packing is not None and seq_lengths is None:
         raise UsageError("packing is of sequences of several lengths; give seq_lengths", id="usage.missing_option")
     silence_kineto()
@@ -93,9 +100,9 @@ def plan_workload(
     from perfkit.plan.plan_gpus import GpuQuestion, plan_gpus, resolve_question
     from perfkit.plan.rental.gpu_counts import parse_counts
     from perfkit.plan.rental.run_length import parse_run_units
+    from perfkit.plan.variants.evaluation_phases import Evaluation
     from perfkit.plan.variants.mixed_lengths import check_lengths, parse_lengths, require_lengths
     from perfkit.plan.variants.packed_lengths import check_rows
-    from perfkit.plan.variants.phases import Evaluation
     from perfkit.store.request import BenchRequest, make_rank_fields
     from perfkit.techniques.compose import compose_techniques
     from perfkit.techniques.expand_all import expand_variants
@@ -108,7 +115,9 @@ def plan_workload(
         ranks_per_node=gpus_per_node,
         network_bytes_per_s=parse_amount(network, "bytes") if isinstance(network, str) else network,
         disk_bytes_per_s=parse_amount(disk, "bytes") if isinstance(disk, str) else disk,
-        evaluation=None if eval_batch_size is None else Evaluation(eval_batch_size, eval_batches),
+        evaluation=None
+        if eval_batch_size is None
+        else Evaluation(eval_batch_size, eval_batches, eval_accumulation_steps),
     )
     given = (price,) if isinstance(price, str) else tuple(price)
     question = resolve_question(question, gpu, None if prices is None else Path(prices), given)

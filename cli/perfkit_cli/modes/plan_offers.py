@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 def plan_options(ctx: click.Context, options: dict[str, Any], console: "Console") -> "Plan":
     """The plan that options ask for."""
     from perfkit.plan.plan_gpus import GpuQuestion, plan_gpus, resolve_question
-    from perfkit.plan.variants.phases import Evaluation
+    from perfkit.plan.variants.evaluation_phases import Evaluation
 
     if options["eval_batches"] is not None and options["eval_batch_size"] is None:
         raise UsageError("--eval-batches needs --eval-batch-size", id="usage.missing_option")
-    size = options["eval_batch_size"]
+    if options["eval_accumulation_steps"] is not None and options["eval_batches"] is None:
+        raise UsageError("--eval-accumulation-steps needs --eval-batches", id="usage.missing_option")
+    size, kept = options["eval_batch_size"], (options["eval_batches"], options["eval_accumulation_steps"])
     asked = GpuQuestion(
         counts=options["counts"],
         run_units=options["tokens"],
         memory=options["memory"],
-        evaluation=None if size is None else Evaluation(size, options["eval_batches"]),
+        evaluation=None if size is None else Evaluation(size, *kept),
         **select_links(options),
     )
     question = resolve_question(asked, options["gpu"], options["prices"], options["price"])

@@ -25,6 +25,12 @@ _OPTIONS = (
         help="Evaluation batches whose logits the loop keeps on the device, as Transformers' Trainer does.",
     ),
     click.option(
+        "--eval-accumulation-steps",
+        metavar="N",
+        type=COUNT,
+        help="Batches after which the kept logits move to main memory.  [default: they stay on the device]",
+    ),
+    click.option(
         "--disk",
         metavar="SIZE",
         callback=parse_memory_option,

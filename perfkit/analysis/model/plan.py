@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.estimate import Fit
-from perfkit.analysis.model.memory_model import MemoryAccount
+from perfkit.analysis.model.memory_model import LiveBlock, MemoryAccount
 from perfkit.analysis.model.step import OpRow
 from perfkit.core.note import Note, make_note
 from perfkit.core.spec import BASELINE, Scaling, Struct, WorkloadSpec
@@ -78,12 +78,15 @@ class StepTime(Struct):
 
 
 class PlannedPhase(Struct):
-    """Memory and time of something that a rank does beside training steps: an evaluation step, saving a checkpoint.
+    """Memory and time of a phase of a rank's work: the first step, those after it, an evaluation, saving a checkpoint.
 
-    `phase` is `evaluation`, `evaluation_kept` (with the logits of all batches kept), `checkpoint_full` or
-    `checkpoint_sharded`. `needed` are the bytes on the rank's device, with memory outside the allocator; `host_bytes`
-    those in a GPU's main memory beside, 0 on a CPU, where they are among `needed`. `seconds` are of one step, or of one
-    checkpoint. `cause` is the reason for the peak. None is unknown: `reason`, for the time `time_reason`.
+    `phase` is `first_step` (which makes the optimizer state), `step` (each one after it), `evaluation` (a step without
+    gradients), `evaluation_kept` (with the logits of all batches kept), `checkpoint_full` or `checkpoint_sharded`.
+    `needed` are the bytes on the rank's device, with memory outside the allocator; `host_bytes` those in main memory
+    that torch's allocator of that device does not provide. `seconds` are of one step, or of one checkpoint. `cause` is
+    the reason for the peak in words; `categories` are the allocator's bytes at the peak, and `largest` the largest
+    blocks then, both empty where the phase allocates by a rule (kept logits, gathered state). None is unknown:
+    `reason`, for the time `time_reason`.
     """
 
     phase: str
@@ -94,6 +97,8 @@ class PlannedPhase(Struct):
     cause: str = ""
     reason: str = ""
     time_reason: str = ""
+    categories: dict[str, int] = {}
+    largest: tuple[LiveBlock, ...] = ()
 
 
 class Packing(Struct):
@@ -128,8 +133,9 @@ class PlannedVariant(Struct):
     unknown. `blocks` is the number of repeated blocks that the workload names, for `ckpt`. `batches_bytes` are the
     bytes of the batches that a bench makes before its first step and keeps in main memory. `units_per_step` are the
     tokens or samples (`unit`) of a step on all ranks. `matrix_flops` are the FLOPs of matrix products in a rank's
-    forward and backward, with recomputation. `phases` are what a rank does beside training steps. `packing`
-    is set where sequences are packed.
+    forward and backward, with recomputation. `phases` are the first step, the steps after it, and what a rank does
+    beside them; `deciding_phase` is the one that needs most, which decides whether the variant fits. `packing` is set
+    where sequences are packed.
     """
 
     name: str
@@ -158,18 +164,19 @@ class PlannedVariant(Struct):
     units_per_step: float = 0.0
     matrix_flops: float | None = None
     phases: tuple[PlannedPhase, ...] = ()
+    deciding_phase: str = ""
     packing: Packing | None = None
 
     @property
     def outside_allocator_bytes(self) -> Interval:
         """All bytes outside the allocator."""
-        return _sum_intervals([row.bytes for row in self.outside_allocator])
+        return sum_intervals([row.bytes for row in self.outside_allocator])
 
     @property
     def needed_bytes(self) -> Interval | None:
         """The peak of the allocator and all beyond it; None where the peak is not known."""
         peak = self.peak_allocated_bytes
-        return None if peak is None else _sum_intervals([peak.bounds, self.outside_allocator_bytes])
+        return None if peak is None else sum_intervals([peak.bounds, self.outside_allocator_bytes])
 
     @property
     def remarks(self) -> tuple[Note, ...]:
@@ -183,7 +190,13 @@ class PlannedVariant(Struct):
         return self.name.partition("@")[0] == BASELINE
 
 
-def _sum_intervals(parts: Sequence[Interval]) -> Interval:
+def make_exact(value: float) -> Interval:
+    """A figure without doubt."""
+    return Interval(value=value, low=value, high=value)
+
+
+def sum_intervals(parts: Sequence[Interval]) -> Interval:
+    """The sum, with the sums of the bounds."""
     value, low, high = (sum(getattr(part, end) for part in parts) for end in ("value", "low", "high"))
     return Interval(value=value, low=low, high=high)
 

@@ -1,5 +1,6 @@
 """Rehearses an evaluation step after the training step: forward without gradients, and the logits it returns."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -29,6 +30,8 @@ from perfkit.workloads.workload_table import load_workload
 
 SOURCE = "every storage of an evaluation step on fake tensors, after a training step"
 
+_LABELS = re.compile("label|target")
+
 _STEP = 2  # after the two steps of training
 
 
@@ -41,6 +44,8 @@ class RehearsedEvaluation(NamedTuple):
         host: addresses of the batches in main memory.
         issued: its ops and collectives.
         logits_bytes: of the model's output without its loss, for the batch of one rank.
+        labels_bytes: of the batch's labels, which a loop that computes metrics keeps, too.
+        inputs_bytes: of the whole batch of one rank, labels included.
         copies: number of ranks that evaluate other samples, whose logits are gathered.
         units: tokens or samples of all ranks.
     """
@@ -52,6 +57,8 @@ class RehearsedEvaluation(NamedTuple):
     logits_bytes: int
     copies: int
     units: int
+    labels_bytes: int = 0
+    inputs_bytes: int = 0
 
 
 def rehearse_evaluation(
@@ -94,6 +101,7 @@ def rehearse_evaluation(
         state.model.eval()
         with mark_phase("data"):
             batch = copy(made)
+        sizes = {name: tensor.nbytes for name, tensor in batch.items()}
         with mark_phase("forward"), state.enter_forward_contexts():
             result = call_loss(state.workload, state.called[""], batch)
         del result, batch
@@ -112,6 +120,8 @@ def rehearse_evaluation(
             logits_bytes=outputs[-1] if outputs else 0,
             copies=spec.launch.world_size // len(ranks),
             units=workload.units_per_batch * spec.launch.world_size,
+            labels_bytes=sum(size for name, size in sizes.items() if _LABELS.search(name)),
+            inputs_bytes=sum(sizes.values()),
         )
 
     return label

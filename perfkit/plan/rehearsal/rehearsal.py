@@ -44,6 +44,7 @@ from perfkit.plan.rehearsal.fake_overrides import (
     subclass_fakes,
 )
 from perfkit.plan.rehearsal.fake_tensor_errors import name_failures
+from perfkit.plan.rehearsal.first_step import rehearse_first_step
 from perfkit.plan.rehearsal.garbage import collect_on_request
 from perfkit.plan.rehearsal.inplace_gradients import add_gradients_in_place
 from perfkit.plan.rehearsal.libraries.cuda_scratch import CudaScratch
@@ -108,6 +109,7 @@ class RehearsedStep(NamedTuple):
         held_bytes: of the blocks that are held between steps.
         saved: what a checkpoint saves.
         evaluation: the evaluation step after it; None if none was asked for.
+        first: allocations of the first step; `before` are its allocations and frees.
     """
 
     allocations: Allocations
@@ -136,6 +138,7 @@ class RehearsedStep(NamedTuple):
     held_bytes: int = 0
     saved: SavedState = SavedState()
     evaluation: RehearsedEvaluation | Unknown | None = None
+    first: Allocations | None = None
 
 
 def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_size: int | None = None) -> RehearsedStep:
@@ -218,7 +221,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
             parts = make_microbatches(data, index, spec.accumulation, state.microbatches)
             train_step(state, parts if gpu is None else _copy_microbatches(parts), index)
 
-        step(0)
+        label_first = rehearse_first_step(step, state, memory, data, compiled=compiled)
         collect_garbage()
         facts = {**collect_parameter_facts([state.model]), **collect_batch_facts(data.step(0, 1)[0])}
         before = list_changes(memory.recorded, data.addresses())
@@ -287,6 +290,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         held_bytes=sum(block.size_bytes for block in known),
         saved=saved,
         evaluation=label() if callable(label) else label,
+        first=label_first(),
     )
 
 

@@ -35,7 +35,8 @@ from perfkit.plan.rehearsal.step_ops import StepOp
 from perfkit.plan.target.target import CPU, Target
 from perfkit.plan.timing.variant_time import add_time
 from perfkit.plan.variants.closed_forms import compute_closed_forms
-from perfkit.plan.variants.phases import Evaluation, plan_phases
+from perfkit.plan.variants.evaluation_phases import Evaluation
+from perfkit.plan.variants.phases import find_deciding_phase, plan_phases
 from perfkit.plan.variants.verdict import judge_fit
 from perfkit.store.request import BenchRequest
 
@@ -149,7 +150,8 @@ def plan_variant(
     if memory is None:
         return planned
     planned = judge_fit(_add_memory(planned, rehearsed, memory, target), target)
-    return replace(planned, phases=tuple(plan_phases(rehearsed, planned, target, threads, evaluation)))
+    phases = tuple(plan_phases(rehearsed, planned, target, threads, evaluation))
+    return replace(planned, phases=phases, deciding_phase=find_deciding_phase(phases))
 
 
 def _count_matrix_flops(rehearsed: RehearsedStep) -> float:

@@ -228,15 +228,21 @@ def test_phases_beside_training_steps() -> None:
     ended = CliRunner().invoke(commands, asked)
     assert ended.exit_code == 0, ended.output
     (baseline,) = json.loads(ended.stdout)["variants"]
-    assert [each["phase"] for each in baseline["phases"]] == ["evaluation", "evaluation_kept", "checkpoint_full"]
-    assert all(each["needed"]["value"] > 0 for each in baseline["phases"])
-    assert baseline["phases"][2]["seconds"]["value"] > 0
+    phases = {each["phase"]: each for each in baseline["phases"]}
+    assert [*phases] == ["first_step", "step", "evaluation", "evaluation_kept", "checkpoint_full"]
+    assert all(each["needed"]["value"] > 0 for each in phases.values())
+    assert phases["checkpoint_full"]["seconds"]["value"] > 0
+    assert phases["step"]["needed"]["value"] == baseline["peak_allocated_bytes"]["value"]
+    assert sum(phases["evaluation"]["categories"].values()) == phases["evaluation"]["needed"]["value"]
+    most = max(each["needed"]["high"] for each in phases.values())
+    assert phases[baseline["deciding_phase"]]["needed"]["high"] == most
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--eval-batches", "2"], "--eval-batch-size"),
+        (["--eval-batch-size", "2", "--eval-accumulation-steps", "2"], "--eval-batches"),
         (["--packing", "64"], "--packing needs --seq-lengths"),
         (["--seq-lengths", "16:0.5,64:0.5", "--packing", "32"], "rows of 32 tokens would cut sequences of 64"),
         (["--max", "seq_len", "--memory", "1GiB", "--eval-batch-size", "2"], "omit --eval-batch-size"),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.core import units
+from perfkit.plan.rental.offers import find_answer
 from perfkit_reports.subjects.plan import plan_answer, plan_cells, plan_largest, plan_packing, plan_phases
 
 
@@ -32,6 +33,23 @@ def find_fastest(plan: Plan) -> PlannedVariant | None:
 
 
 def build_headline(plan: Plan) -> str:
+    """What the training steps need, and the phase of the named variant that does not fit although these do."""
+    named = _find_named(plan)
+    misfit = "" if named is None else plan_phases.describe_misfit(named)
+    return f"{_describe_steps(plan)}{f' But its {misfit}.' if misfit else ''}"
+
+
+def _find_named(plan: Plan) -> PlannedVariant | None:
+    """The variant that the headline is about."""
+    if plan.offers:
+        best = find_answer(plan.offers)
+        return next(
+            (each for each in plan.variants if plan_answer.is_offered(plan, best, each.name, each.world_size)), None
+        )
+    return None if plan.largest else find_leanest(plan)
+
+
+def _describe_steps(plan: Plan) -> str:
     """The largest size, or the answer among GPUs; else how many variants fit into a limit, and the least memory."""
     if plan.largest:
         return plan_largest.describe_largest(plan)
@@ -60,7 +78,7 @@ def list_remarks(plan: Plan) -> Iterator[str]:
         misfit = ", does not fit" if len(plan.variants) > 1 and best.fits is False else ""
         yield f"{lead}{time.text}{bounds}{misfit}."
     yield from plan_packing.list_gains(plan)
-    yield from plan_phases.list_larger_phases(plan)
+    yield from plan_phases.list_deciding_phases(plan)
     yield "Estimated with fake tensors; nothing was trained."
 
 

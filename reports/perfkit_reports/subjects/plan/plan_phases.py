@@ -1,4 +1,4 @@
-"""What a rank does beside training steps: a row per phase, and a remark where one needs more than the step."""
+"""Phases of a rank's work: a row each, and a sentence for the one that decides whether a variant fits."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,11 @@ from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.plan import plan_cells
 
+STEP = "step"
+
 LABELS = {
+    "first_step": "first step",
+    "step": "later steps",
     "evaluation": "evaluation step",
     "evaluation_kept": "evaluation with kept logits",
     "checkpoint_full": "full checkpoint",
@@ -29,28 +33,55 @@ def list_phases(plan: Plan) -> list[Row]:
 def build_phases_table(plan: Plan) -> Iterator[Table]:
     """Peak memory and time of each phase; none without any."""
     rows = list_phases(plan)
-    asked = any(phase.phase == "evaluation" for _, phase in rows)
+    asked = any(phase.phase == "evaluation" or _decides_beside_steps(variant) for variant, phase in rows)
     if rows:
         yield Table(
             id="phases",
-            title="Evaluation and checkpoints",
+            title="Memory by phase",
             columns=_COLUMNS if plan.limit_bytes is not None else [each for each in _COLUMNS if each.title != "Fits"],
             rows=rows,
             what="phase",
             data="phases",
-            caption="Peaks of one rank beside those of training steps; a full checkpoint's are of rank 0.",
+            caption="Peaks of one rank; a full checkpoint's are of rank 0. The first step makes the optimizer state.",
+            emphasis=lambda row: row[1].phase == row[0].deciding_phase,
             weight=Weight.BRIEF if asked else Weight.NORMAL,
         )
 
 
-def list_larger_phases(plan: Plan) -> Iterator[str]:
-    """A sentence for each phase that needs more than the training step does, if it may not fit."""
-    for variant, phase in list_phases(plan):
-        step = variant.needed_bytes
-        if phase.needed is None or step is None or phase.needed.high <= step.high or phase.fit in ("fits", "unknown"):
-            continue
-        needed = units.format_bytes(phase.needed.value)
-        yield f"{variant.name}: {LABELS[phase.phase]} {phase.fit}, needs {needed}."
+def list_deciding_phases(plan: Plan) -> Iterator[str]:
+    """For each variant in which another phase than the training steps needs most: which, how much, and the cause."""
+    for variant in plan.variants:
+        phase = find_deciding_phase(variant)
+        if phase is not None and _decides_beside_steps(variant):
+            yield f"{variant.name}: {describe_phase(variant, phase)}; {phase.cause}."
+
+
+def find_deciding_phase(variant: PlannedVariant) -> PlannedPhase | None:
+    """The phase that needs most; None if unknown."""
+    return next((phase for phase in variant.phases if phase.phase == variant.deciding_phase), None)
+
+
+def describe_phase(variant: PlannedVariant, phase: PlannedPhase) -> str:
+    """`evaluation with kept logits needs most, 120 MiB, 1.5 times a training step`, of a phase of known need."""
+    assert phase.needed is not None
+    text = f"{LABELS[phase.phase]} needs most, {units.format_bytes(phase.needed.value)}"
+    step = variant.needed_bytes
+    if step is not None and step.value:
+        text += f", {units.format_significant(phase.needed.value / step.value)} times a training step"
+    return text
+
+
+def describe_misfit(variant: PlannedVariant) -> str:
+    """`evaluation step does not fit: needs 60 GiB`, where the training step fits better than the deciding phase;
+    else ""."""
+    phase = find_deciding_phase(variant)
+    if phase is None or phase.needed is None or phase.fit == variant.fit or phase.fit in ("fits", "unknown"):
+        return ""
+    return f"{LABELS[phase.phase]} {phase.fit}: needs {units.format_bytes(phase.needed.value)}"
+
+
+def _decides_beside_steps(variant: PlannedVariant) -> bool:
+    return variant.deciding_phase not in ("", STEP)
 
 
 def _make_needed_cell(row: Row) -> Cell:
@@ -89,7 +120,9 @@ _COLUMNS: list[Column[Row]] = [
     Column("Phase", lambda row: Cell(LABELS[row[1].phase], id=row[1].phase), numeric=False, weight=Weight.BRIEF),
     Column("Needed", _make_needed_cell, weight=Weight.BRIEF),
     Column("Fits", _make_fits_cell, numeric=False, pill=True, weight=Weight.BRIEF),
-    Column("Main memory", _make_host_cell, help="in a GPU's host, beside what the process has", weight=Weight.BRIEF),
+    Column(
+        "Main memory", _make_host_cell, help="beside what torch's allocator of the device provides", weight=Weight.BRIEF
+    ),
     Column("Time", _make_time_cell, weight=Weight.BRIEF),
     Column("Cause of the peak", lambda row: Cell(row[1].cause or NOTHING), numeric=False, wrap=True),
 ]

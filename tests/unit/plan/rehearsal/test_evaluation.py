@@ -5,6 +5,7 @@ from itertools import accumulate
 import pytest
 import torch
 from torch import nn
+from transformers.trainer_pt_utils import EvalLoopContainer
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.core.record import Unknown
@@ -12,7 +13,7 @@ from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation
 from perfkit.plan.rehearsal.rehearsal import RehearsedStep, rehearse_step
-from perfkit.plan.variants.phases import compute_kept_bytes
+from perfkit.plan.variants.kept_outputs import compute_kept_outputs
 from perfkit.workloads.model_loss import call_loss
 from perfkit.workloads.workload import draw_batches
 from perfkit.workloads.workload_table import load_workload
@@ -38,8 +39,8 @@ def forward_peak(step: RehearsedStep) -> tuple[RehearsedEvaluation, int]:
     return step.evaluation, account.peak_bytes - step.held_bytes
 
 
-def evaluate(batches: int, kept: bool) -> int:
-    """The peak of a real loop above its start, as recorded; logits are joined as by Transformers' Trainer."""
+def evaluate(batches: int, kept: bool, accumulation: int | None = None) -> int:
+    """The peak of a real loop above its start, as recorded; it keeps what Transformers' Trainer keeps, as long."""
     workload = load_workload(GPT.replace_params(batch_size=SAMPLES), device="cpu")
     model = workload.build_model()
     assert isinstance(model, nn.Module)
@@ -48,15 +49,21 @@ def evaluate(batches: int, kept: bool) -> int:
     outputs: list[torch.Tensor] = []
     model.register_forward_hook(lambda _module, _args, output: outputs.append(output))
     made = [next(drawn) for _ in range(batches)]
-    joined: torch.Tensor | None = None
+    containers = (EvalLoopContainer(), EvalLoopContainer())
+    logits = labels = batch = None
     with AllocationProfiler(ops=False) as profiler, torch.no_grad():
-        for each in made:
+        for number, each in enumerate(made, 1):
             batch = {name: tensor.clone() for name, tensor in each.items()}
             call_loss(workload, model, batch)
-            logits = outputs.pop()
+            logits, labels = outputs.pop(), batch["targets"]
             if kept:
-                joined = logits if joined is None else torch.cat((joined, logits))
-            del logits, batch
+                containers[0].add(logits)
+                containers[1].add(labels)
+            if not kept or (accumulation is not None and number % accumulation == 0):
+                for container in containers:
+                    if kept:
+                        container.to_cpu_and_numpy()
+                logits = labels = batch = None
     return max(accumulate(event.size for event in profiler.recorded.allocations))
 
 
@@ -65,12 +72,15 @@ def test_a_step_takes_what_a_real_one_takes() -> None:
     assert planned == pytest.approx(evaluate(batches=1, kept=False), rel=1e-3)
 
 
-@pytest.mark.parametrize("batches", [1, 2, 9])
-def test_logits_that_are_kept_take_what_they_take_in_a_real_loop(batches: int) -> None:
+@pytest.mark.parametrize(
+    ("batches", "accumulation"), [(1, None), (2, None), (3, None), (9, None), (9, 3), (4, 2), (3, 1)]
+)
+def test_what_is_kept_takes_what_it_takes_in_a_real_loop(batches: int, accumulation: int | None) -> None:
     evaluation, planned = forward_peak(rehearse())
     assert evaluation.logits_bytes == SAMPLES * 16 * 256 * 4
-    more = compute_kept_bytes(evaluation, planned, batches)
-    assert planned + more == pytest.approx(evaluate(batches, kept=True), rel=0.02)
+    assert (evaluation.labels_bytes, evaluation.inputs_bytes) == (SAMPLES * 16 * 8, 2 * SAMPLES * 16 * 8)
+    more = compute_kept_outputs(evaluation, planned, batches, accumulation, on_cpu=True).device
+    assert planned + more == pytest.approx(evaluate(batches, True, accumulation), rel=1e-3)
 
 
 def test_without_gradients_no_layer_keeps_its_inputs() -> None:
@@ -85,7 +95,10 @@ def test_without_gradients_no_layer_keeps_its_inputs() -> None:
 def test_ranks_gather_the_logits_of_all() -> None:
     evaluation, _ = forward_peak(rehearse("zero3", ranks=4))
     assert (evaluation.copies, evaluation.units) == (4, 4 * SAMPLES * 16)
-    assert compute_kept_bytes(evaluation, 0, 3) == 2 * 3 * 4 * evaluation.logits_bytes
+    kept = compute_kept_outputs(evaluation, 0, 3, on_cpu=False)
+    labels, inputs = 4 * evaluation.labels_bytes, evaluation.inputs_bytes
+    assert kept.device == 2 * 3 * 4 * evaluation.logits_bytes + 2 * labels + inputs
+    assert kept.host == 3 * (4 * evaluation.logits_bytes + labels)
 
 
 def test_a_pipeline_is_not_evaluated() -> None:

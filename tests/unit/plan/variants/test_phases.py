@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.plan import Interval, PlannedPhase, PlannedVariant
-from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation
 from perfkit.plan.rehearsal.rehearsal import RehearsedStep
 from perfkit.plan.rehearsal.saved_state import SavedState
 from perfkit.plan.target.target import CPU, Target, parse_target
-from perfkit.plan.variants import phases
-from perfkit.plan.variants.phases import compute_kept_bytes, plan_phases
+from perfkit.plan.variants.evaluation_phases import Evaluation
+from perfkit.plan.variants.phases import find_deciding_phase, plan_phases
 
 NOTHING: Any = None  # no account is made of it
 GPU = parse_target("l40s", None)._replace(disk_bytes_per_s=1e9)
@@ -73,15 +72,16 @@ def test_what_exceeds_the_limit_does_not_fit() -> None:
 
 def test_an_evaluation_that_is_not_planned_has_the_reason() -> None:
     variant = PlannedVariant(name="pp", world_size=1)
-    first, _ = plan_phases(step(ALONE), variant, CPU, 1, phases.Evaluation(8, 4))
+    first, _ = plan_phases(step(ALONE), variant, CPU, 1, Evaluation(8, 4))
     assert (first.phase, first.needed) == ("evaluation", None)
     assert first.reason
 
 
-@pytest.mark.parametrize(
-    ("batches", "forward", "bytes"),
-    [(1, 50, 0), (1, 10, 10), (2, 50, 30), (10, 50, 350), (3, 500, 40)],
-)
-def test_kept_logits_exist_twice_while_they_are_joined(batches: int, forward: int, bytes: int) -> None:
-    evaluation = RehearsedEvaluation(NOTHING, NOTHING, frozenset(), (), 10, 2, 8)
-    assert compute_kept_bytes(evaluation, forward, batches) == bytes
+def test_the_phase_that_needs_most_decides() -> None:
+    def need(phase: str, low: float, high: float) -> PlannedPhase:
+        return PlannedPhase(phase=phase, needed=Interval(value=low, low=low, high=high))
+
+    unknown = PlannedPhase(phase="evaluation", reason="not rehearsed")
+    assert find_deciding_phase([need("first_step", 5, 5), need("step", 5, 5), unknown]) == "step"
+    assert find_deciding_phase([need("step", 5, 5), need("checkpoint_full", 4, 6)]) == "checkpoint_full"
+    assert find_deciding_phase([unknown]) == ""

@@ -1,11 +1,11 @@
-"""The table of evaluation and checkpoints, and the sentence where one of them is too large."""
+"""The table of phases, and the sentences about the one that decides whether a variant fits."""
 
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPhase
 from perfkit_reports.document.weight import Weight
 from perfkit_reports.subjects.plan.plan_document import build_document
-from perfkit_reports.subjects.plan.plan_phases import list_larger_phases
+from perfkit_reports.subjects.plan.plan_phases import describe_misfit, list_deciding_phases
 from tests.fixtures import sample_plans as sample
 from tests.fixtures.document_blocks import blocks, column
 
@@ -35,9 +35,18 @@ def test_a_row_has_memory_fit_and_time() -> None:
     assert "phases" not in blocks(build_document(plan()))
 
 
-def test_what_needs_more_than_the_step_and_does_not_fit_is_said() -> None:
-    found = plan(phase("evaluation", 300, "fits"), phase("evaluation_kept", 5000, "does not fit"),
-                 phase("checkpoint_full", 900, "does not fit"))  # fmt: skip
-    (sentence,) = list_larger_phases(found)
+def test_the_phase_that_needs_most_is_named() -> None:
+    found = plan(phase("step", 1147, "fits"), phase("evaluation_kept", 5000, "does not fit"))
+    (amp,) = found.variants
+    amp = replace(amp, deciding_phase="evaluation_kept", fit="fits")
+    (sentence,) = list_deciding_phases(replace(found, variants=(amp,)))
     assert "4.88 GiB" in sentence
     assert "amp" in sentence
+    assert describe_misfit(amp) in build_document(replace(found, variants=(amp,))).headline
+    steps = replace(amp, deciding_phase="step")
+    assert not [*list_deciding_phases(replace(found, variants=(steps,)))]
+
+
+def test_a_phase_that_fits_as_the_step_does_is_not_in_the_headline() -> None:
+    (amp,) = plan(phase("step", 1147, "fits"), phase("evaluation", 5000, "fits")).variants
+    assert describe_misfit(replace(amp, deciding_phase="evaluation", fit="fits")) == ""
