@@ -27,7 +27,7 @@ _OF_A_SEARCH = ("margin", "cap")
 _OF_LINKS = ("network", "gpus_per_node")
 _OF_A_GPU = (*_OF_LINKS, "counts", "price", "prices", "tokens")
 _OF_PHASES = ("eval_batch_size", "eval_batches", "eval_accumulation_steps", "disk")
-_OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths", "packing")
+_OF_OFFERS = ("counts", "price", "prices", "tokens", "seq_lengths", "packing", "length_shares")
 _GPU_OF_A_CPU = "these describe GPUs, and a plan without --gpu is for a CPU"
 
 # Options of a new plan.
@@ -44,6 +44,7 @@ _OF_A_PLAN = (
     *_OF_A_GPU,
     "seq_lengths",
     "packing",
+    "length_shares",
     *_OF_PHASES,
     "out",
     "no_report",

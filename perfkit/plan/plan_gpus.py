@@ -14,7 +14,7 @@ from perfkit.plan.rental.gpu_names import resolve_gpus
 from perfkit.plan.rental.prices import Prices, load_prices
 from perfkit.plan.target.target import Target, make_gpu_target, parse_target
 from perfkit.plan.variants.evaluation_phases import Evaluation
-from perfkit.plan.variants.mixed_lengths import mix_lengths
+from perfkit.plan.variants.mixed_lengths import LengthUnit, mix_lengths
 from perfkit.plan.variants.packed_lengths import pack_lengths
 from perfkit.store.request import BenchRequest
 
@@ -67,12 +67,13 @@ def plan_gpus(
     command: str,
     lengths: Mapping[int, float] = _NO_LENGTHS,
     packing: int | None = None,
+    drawn: LengthUnit = "steps",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Plan:
     """The plan of a request: of the best offer, with all offers, where GPUs are compared.
 
-    `lengths` are the shares of steps by tokens per sequence, empty where all are equal; with `packing` those of
-    sequences, which are packed into rows of so many tokens.
+    `lengths` are the shares of steps by tokens per sequence, empty where all are equal, or of `drawn` sequences; with
+    `packing` always of sequences, which are packed into rows of so many tokens.
 
     Raises:
         UsageError: GPUs that are compared at a fixed global batch, or with ranks and numbers of GPUs.
@@ -80,7 +81,7 @@ def plan_gpus(
     shared = make_shared_planner(question.evaluation)
     plan = shared
     if lengths:
-        plan = mix_lengths(lengths, shared) if packing is None else pack_lengths(lengths, packing, shared)
+        plan = mix_lengths(lengths, shared, drawn) if packing is None else pack_lengths(lengths, packing, shared)
 
     def connect(target: Target) -> Target:
         return target._replace(

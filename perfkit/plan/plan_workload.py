@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfkit.measure.schedule import Techniques
     from perfkit.plan.rental.prices import Prices
     from perfkit.plan.target.target import Target
+    from perfkit.plan.variants.mixed_lengths import LengthUnit
     from perfkit.plan.variants.plan import PlanRun
     from perfkit.store.layout import RecomputationSearch
     from perfkit.store.request import BenchRequest
@@ -43,6 +44,7 @@ def plan_workload(
     seq_len: int | None = None,
     seq_lengths: str | Mapping[int, float] | None = None,
     packing: int | None = None,
+    length_shares: "LengthUnit" = "steps",
     accumulate: int = 1,
     dtype: str = "fp32",
     progress: Callable[[str], None] = lambda _: None,
@@ -69,6 +71,8 @@ def plan_workload(
         batch_size, seq_len: in place of the workload's own.
         seq_lengths: shares of steps by tokens per sequence: `512:0.7,4096:0.3`, or `{512: 0.7, 4096: 0.3}`.
         packing: tokens of a row into which the sequences of `seq_lengths` are packed.
+        length_shares: what the shares of `seq_lengths` count: `steps`, or `sequences`, of which each batch is padded to
+            its longest.
         accumulate: microbatches per step.
         dtype: of the parameters: `fp32`, `bf16`, `fp16`.
         progress: receives a line for each variant.
@@ -92,6 +96,11 @@ def plan_workload(
         )
     if packing is not None and seq_lengths is None:
         raise UsageError("packing is of sequences of several lengths; give seq_lengths", id="usage.missing_option")
+    if length_shares != "steps" and (seq_lengths is None or packing is not None):
+        raise UsageError(
+            "length_shares is of seq_lengths without packing, which always has shares of sequences",
+            id="usage.missing_option",
+        )
     silence_kineto()
 
     from perfkit.core.parse_units import parse_amount
@@ -146,7 +155,9 @@ def plan_workload(
         **make_rank_fields(tuple(_list_numbers(world_size))),
     )
     command = redact_text(f"perfkit.plan({workload!r}, {technique!r})")
-    return plan_gpus(request, question, command=command, lengths=lengths, packing=packing, progress=progress)
+    return plan_gpus(
+        request, question, command=command, lengths=lengths, packing=packing, drawn=length_shares, progress=progress
+    )
 
 
 def _list_numbers(numbers: int | Sequence[int]) -> Sequence[int]:
@@ -189,7 +200,9 @@ def plan_request(
             planned.append(variant)
             progress(f"planned {variant.name}")
     requests = msgspec.structs.replace(request, variants=tuple(variants))
-    planned = suggest_least_change(requests, target, planned, lambda name: progress(f"nothing fits; trying {name}"))
+    planned = suggest_least_change(
+        requests, target, planned, lambda name: progress(f"nothing fits; trying {name}"), plan
+    )
     offers = build_offers(planned, target, prices or {}, compute_flops_per_unit(planned))
     record = build_plan_record(request, target, planned, command, searches)
     return msgspec.structs.replace(record, offers=sort_offers(offers), run_units=run_units)

@@ -23,7 +23,7 @@ def plan_largest_options(ctx: click.Context, options: dict[str, Any], console: "
     from perfkit.plan.plan_largest import plan_largest
     from perfkit.plan.rental.prices import load_prices
 
-    refuse_given(ctx, ("seq_lengths", "packing"), "--max is for sequences of one length")
+    refuse_given(ctx, ("seq_lengths", "packing", "length_shares"), "--max is for sequences of one length")
     refuse_given(ctx, ("eval_batch_size", "eval_batches"), "--max is for training steps")
     refuse_given(ctx, ("scaling",), "--max is for the batch of one rank")
     numbers = options["counts"] or options["world_sizes"]

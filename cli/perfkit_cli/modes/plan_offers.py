@@ -47,6 +47,7 @@ def plan_options(ctx: click.Context, options: dict[str, Any], console: "Console"
             command=get_command_line(),
             lengths=lengths,
             packing=options["packing"],
+            drawn=options["length_shares"],
             progress=status.update,
         )
 
@@ -58,12 +59,14 @@ def _build_request(ctx: click.Context, options: Mapping[str, Any]) -> "tuple[Ben
 
     if options["seq_lengths"] is None:
         refuse_given(ctx, ("packing",), "--packing needs --seq-lengths")
+        refuse_given(ctx, ("length_shares",), "--length-shares needs --seq-lengths")
         return build_plan_request(options, options["world_sizes"]), {}
     refuse_given(ctx, ("seq_len",), "--seq-lengths states the lengths")
     lengths = parse_lengths(options["seq_lengths"])
     kind = "cuda" if options["gpu"] else "cpu"
     require_lengths(build_plan_request(options, ()).workload, kind, lengths)
     if options["packing"] is not None:
+        refuse_given(ctx, ("length_shares",), "--packing takes shares of sequences")
         check_rows(lengths, options["packing"])
     longest = options["packing"] or max(lengths)
     return build_plan_request({**options, "seq_len": longest}, options["world_sizes"]), lengths

@@ -63,6 +63,13 @@ _OPTIONS = (
         help="Steps of several sequence lengths, such as 512:0.7,4096:0.3.",
     ),
     click.option(
+        "--length-shares",
+        type=click.Choice(["steps", "sequences"]),
+        default="steps",
+        show_default=True,
+        help="What the shares of --seq-lengths count: steps, or sequences, of which a batch is padded to its longest.",
+    ),
+    click.option(
         "--packing",
         metavar="TOKENS",
         type=click.IntRange(min=1),

@@ -119,6 +119,20 @@ class Packing(Struct):
     padded_needed: Interval | None = None
 
 
+class PlannedLength(Struct):
+    """Steps whose longest sequence, on any rank, has so many `tokens`.
+
+    `batch_share` is the share of a rank's batches that are as long, `step_share` that of steps. `needed` are the bytes
+    of a rank whose batch is; None is unknown.
+    """
+
+    tokens: int
+    batch_share: float
+    step_share: float
+    needed: Interval | None = None
+    fit: Fit = "unknown"
+
+
 class PlannedVariant(Struct):
     """A variant on a number of equal ranks. None is unknown: `reason` says why for the memory.
 
@@ -135,7 +149,8 @@ class PlannedVariant(Struct):
     tokens or samples (`unit`) of a step on all ranks. `matrix_flops` are the FLOPs of matrix products in a rank's
     forward and backward, with recomputation. `phases` are the first step, the steps after it, and what a rank does
     beside them; `deciding_phase` is the one that needs most, which decides whether the variant fits. `packing` is set
-    where sequences are packed.
+    where sequences are packed. `lengths` are set where sequences differ in length, the shortest first;
+    `exceeding_share` is then the share of steps that need more than the limit, None without one.
     """
 
     name: str
@@ -166,6 +181,8 @@ class PlannedVariant(Struct):
     phases: tuple[PlannedPhase, ...] = ()
     deciding_phase: str = ""
     packing: Packing | None = None
+    lengths: tuple[PlannedLength, ...] = ()
+    exceeding_share: Interval | None = None
 
     @property
     def outside_allocator_bytes(self) -> Interval:

@@ -13,17 +13,22 @@ from perfkit.measure.schedule import Techniques
 from perfkit.measure.world_sizes import set_world_size
 from perfkit.plan.search.memory_savings import list_savings
 from perfkit.plan.target.target import Target
-from perfkit.plan.variants.plan import plan_schedule, plan_variant, schedule_run
+from perfkit.plan.variants.plan import PlanRun, plan_schedule, plan_variant, schedule_run
 from perfkit.store.request import BenchRequest
 
 
 def suggest_least_change(
-    request: BenchRequest, target: Target, planned: Sequence[PlannedVariant], progress: Callable[[str], None]
+    request: BenchRequest,
+    target: Target,
+    planned: Sequence[PlannedVariant],
+    progress: Callable[[str], None],
+    plan: PlanRun | None = None,
 ) -> list[PlannedVariant]:
     """The variants of a request; if none fits, the one that needs least has a suggestion.
 
-    Techniques are added to it one by one; `progress` receives each. Of those that fit, the one with the fewest extra
-    FLOPs is suggested; one that changes the losses only if no other suffices.
+    Techniques are added to it one by one, planned by `plan` (`plan_variant` without it); `progress` receives each. Of
+    those that fit, the one with the fewest extra FLOPs is suggested; one that changes the losses only if no other
+    suffices.
     """
     closest = min((variant for variant in planned if variant.fits is False), key=_get_needed_bytes, default=None)
     if closest is None or any(variant.fits is not False for variant in planned if variant.needed_bytes is not None):
@@ -40,7 +45,7 @@ def suggest_least_change(
             if added.name in {each.name for each in techniques}:
                 continue
             progress(added.label)
-            variant = _plan_with_technique(request, target, techniques, added)
+            variant = _plan_with_technique(request, target, techniques, added, plan)
             if variant is not None and variant.fits:
                 fitting.append((added.label, variant))
         if fitting:
@@ -57,14 +62,14 @@ def _get_needed_bytes(variant: PlannedVariant) -> float:
 
 
 def _plan_with_technique(
-    request: BenchRequest, target: Target, techniques: Techniques, added: TechniqueSpec
+    request: BenchRequest, target: Target, techniques: Techniques, added: TechniqueSpec, plan: PlanRun | None
 ) -> PlannedVariant | None:
     """The variant with one more technique; None if incompatible."""
     try:
         run = schedule_run(request, (*techniques, added), target)
     except UsageError:
         return None
-    return plan_variant(run, target)
+    return (plan or plan_variant)(run, target)
 
 
 def _describe_more_flops(variant: PlannedVariant, candidate: PlannedVariant) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace as replace_run
 
 from msgspec.structs import replace
 
-from perfkit.analysis.model.plan import Interval, Packing, PlannedVariant, StepTime
+from perfkit.analysis.model.plan import Interval, Packing, PlannedLength, PlannedVariant, StepTime
 from perfkit.core.errors import UnknownParameterError, UsageError
 from perfkit.core.note import Note, make_note
 from perfkit.cost.calls.op_call import OpClass
@@ -14,8 +14,10 @@ from perfkit.devices.accelerator import is_cpu
 from perfkit.measure.redundant_size import read_batch_facts
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.target.target import Target
+from perfkit.plan.variants.length_odds import compute_exceeding_share
 from perfkit.plan.variants.mixed_lengths import PARAMETER, Lengths
 from perfkit.plan.variants.plan import PlanRun
+from perfkit.plan.variants.verdict import judge_length
 from perfkit.workloads.workload_table import load_workload
 
 # Sequences that are packed on trial, to find how full rows are.
@@ -66,10 +68,17 @@ def pack_lengths(lengths: Lengths, row: int, plan: PlanRun) -> PlanRun:
             step_s=step,
             units_per_step=packed.units_per_step * fill,
             packing=packing,
+            lengths=(length := judge_length(_describe_rows(row, packed), target),),
+            exceeding_share=compute_exceeding_share([length], target.limit_bytes),
             assumptions=(*packed.assumptions, _note_attention(packing)),
         )
 
     return plan_packed
+
+
+def _describe_rows(row: int, packed: PlannedVariant) -> PlannedLength:
+    """Packed rows are all of one length, whatever sequences are drawn."""
+    return PlannedLength(tokens=row, batch_share=1.0, step_share=1.0, needed=packed.needed_bytes)
 
 
 def compute_fill(lengths: Lengths, row: int) -> float:

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from perfkit.analysis.model.estimate import Fit
-from perfkit.analysis.model.plan import Interval, PlannedPhase, PlannedVariant
+from perfkit.analysis.model.plan import Interval, PlannedLength, PlannedPhase, PlannedVariant
 from perfkit.core.units import format_bytes, format_significant
 from perfkit.plan.target.target import Target
 
@@ -30,6 +30,13 @@ def judge_phase(phase: PlannedPhase, target: Target) -> PlannedPhase:
     if phase.needed is None or target.limit_bytes is None:
         return phase
     return replace(phase, fit=FIT_IDS[check_fit(phase.needed, target.limit_bytes)])
+
+
+def judge_length(length: PlannedLength, target: Target) -> PlannedLength:
+    """The length with its fit; unchanged if its memory or the limit is unknown."""
+    if length.needed is None or target.limit_bytes is None:
+        return length
+    return replace(length, fit=FIT_IDS[check_fit(length.needed, target.limit_bytes)])
 
 
 def check_fit(needed: Interval, limit: float) -> bool | None:

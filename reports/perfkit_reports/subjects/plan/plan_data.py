@@ -5,7 +5,7 @@ from operator import attrgetter
 from types import GenericAlias
 from typing import Any
 
-from perfkit.analysis.model.plan import Packing, Plan, PlannedPhase, PlannedVariant
+from perfkit.analysis.model.plan import Packing, Plan, PlannedLength, PlannedPhase, PlannedVariant
 from perfkit.analysis.model.step import OpRow
 from perfkit_reports.document.tables import RawTable, build_owned_data
 
@@ -56,6 +56,15 @@ _PHASES: Mapping[str, tuple[type | GenericAlias, str]] = {
     "cause": (str, "cause"),
     "reason": (str, "reason"),
 }
+_LENGTHS: Mapping[str, tuple[type | GenericAlias, str]] = {
+    "tokens": (int, "tokens"),
+    "batch_share": (float, "batch_share"),
+    "step_share": (float, "step_share"),
+    "needed_bytes": (float, "needed.value"),
+    "needed_low_bytes": (float, "needed.low"),
+    "needed_high_bytes": (float, "needed.high"),
+    "fit": (str, "fit"),
+}
 _PACKING: Mapping[str, tuple[type | GenericAlias, str]] = {
     "row_tokens": (int, "row_tokens"),
     "fill": (float, "fill"),
@@ -89,6 +98,11 @@ def build_data(plan: Plan) -> tuple[RawTable, ...]:
             lambda: list_rows(_list_phases),
         ),
         RawTable(
+            "lengths",
+            {"variant": str, **{name: kind for name, (kind, _) in _LENGTHS.items()}},
+            lambda: list_rows(_list_lengths),
+        ),
+        RawTable(
             "packing",
             {"variant": str, **{name: kind for name, (kind, _) in _PACKING.items()}},
             lambda: list_rows(_list_packing),
@@ -109,12 +123,17 @@ def _list_phases(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
         yield {name: _get_path(phase, path) for name, (_, path) in _PHASES.items()}
 
 
+def _list_lengths(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
+    for length in variant.lengths:
+        yield {name: _get_path(length, path) for name, (_, path) in _LENGTHS.items()}
+
+
 def _list_packing(variant: PlannedVariant) -> Iterator[dict[str, Any]]:
     if variant.packing is not None:
         yield {name: _get_path(variant.packing, path) for name, (_, path) in _PACKING.items()}
 
 
-def _get_path(variant: PlannedVariant | PlannedPhase | Packing, path: str) -> Any:
+def _get_path(variant: PlannedVariant | PlannedPhase | PlannedLength | Packing, path: str) -> Any:
     first, _, remainder = path.partition(".")
     parent = getattr(variant, first)
     return parent if parent is None or not remainder else attrgetter(remainder)(parent)

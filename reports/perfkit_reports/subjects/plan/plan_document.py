@@ -23,6 +23,7 @@ from perfkit_reports.subjects.memory.memory_tables import build_data as memory_t
 from perfkit_reports.subjects.memory.section import build_section as account
 from perfkit_reports.subjects.plan import plan_cells, plan_columns, plan_headline, plan_largest
 from perfkit_reports.subjects.plan.plan_data import build_data
+from perfkit_reports.subjects.plan.plan_lengths import build_lengths_table
 from perfkit_reports.subjects.plan.plan_offers import build_next_steps, build_offers_table
 from perfkit_reports.subjects.plan.plan_packing import build_packing_table
 from perfkit_reports.subjects.plan.plan_phases import build_phases_table
@@ -54,6 +55,7 @@ def build_document(plan: Plan) -> Document:
             *_build_picture(plan),
             *build_offers_table(plan),
             *plan_largest.build_largest_table(plan),
+            *build_lengths_table(plan),
             *build_packing_table(plan),
             _build_variants(plan, styles),
             *make_list("became", recomputation.describe_searches(plan.recomputations), weight=Weight.BRIEF),

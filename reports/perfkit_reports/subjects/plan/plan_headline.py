@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.core import units
 from perfkit.plan.rental.offers import find_answer
-from perfkit_reports.subjects.plan import plan_answer, plan_cells, plan_largest, plan_packing, plan_phases
+from perfkit_reports.subjects.plan import plan_answer, plan_cells, plan_largest, plan_lengths, plan_packing, plan_phases
 
 
 def select_comparable(plan: Plan) -> list[PlannedVariant]:
@@ -77,6 +77,7 @@ def list_remarks(plan: Plan) -> Iterator[str]:
         lead = "Step time: " if len(plan.variants) == 1 else f"Fastest: {best.name}, "
         misfit = ", does not fit" if len(plan.variants) > 1 and best.fits is False else ""
         yield f"{lead}{time.text}{bounds}{misfit}."
+    yield from plan_lengths.list_expected_failures(plan)
     yield from plan_packing.list_gains(plan)
     yield from plan_phases.list_deciding_phases(plan)
     yield "Estimated with fake tensors; nothing was trained."

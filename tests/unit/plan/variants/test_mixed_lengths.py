@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.analysis.model.plan import Interval, PlannedPeak, PlannedVariant, StepTime
 from perfkit.core.errors import UsageError
-from perfkit.core.spec import RunSpec, WorkloadSpec
+from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.schedule import ScheduledRun
 from perfkit.plan.target.target import CPU, Target
 from perfkit.plan.variants.mixed_lengths import mix_lengths, parse_lengths, require_lengths
@@ -45,6 +45,30 @@ def test_a_step_is_the_mean_and_memory_that_of_the_longest() -> None:
     assert mixed.peak_allocated_bytes.value == 900
     (note,) = mixed.assumptions
     assert (note.id, note.figures) == ("plan.mixed_lengths", {"longest": 900})
+    assert [(each.tokens, each.step_share) for each in mixed.lengths] == [(100, 0.75), (900, 0.25)]
+    assert mixed.exceeding_share is None  # without a limit
+
+
+def test_sequences_are_drawn_alone_and_padded_to_the_longest() -> None:
+    run = ScheduledRun(
+        RunSpec(
+            workload=WorkloadSpec(name="gpt", params={"size": "nano", "batch_size": 2}),
+            accumulation=3,
+            launch=LaunchSpec(world_size=2),
+        ),
+        0,
+    )
+    mixed = mix_lengths({100: 0.75, 200: 0.25}, plan, "sequences")(run, CPU._replace(limit_bytes=150))
+    short, long = mixed.lengths
+    assert (short.batch_share, long.batch_share) == pytest.approx((0.75**2, 1 - 0.75**2))
+    assert long.step_share == pytest.approx(1 - 0.75**12)  # 2 samples of 2 ranks in 3 microbatches
+    assert (short.fit, long.fit) == ("fits", "does not fit")
+    assert mixed.exceeding_share is not None
+    assert mixed.exceeding_share.value == long.step_share
+    assert mixed.units_per_step == pytest.approx(125)  # tokens of sequences
+    assert mixed.flops == pytest.approx(1000 * 0.75**2 + 2000 * (1 - 0.75**2))
+    assert mixed.step_s is not None
+    assert mixed.step_s.total.value == pytest.approx(1 * 0.75**4 + 2 * (1 - 0.75**4))  # the slower of both ranks
 
 
 def test_what_cannot_be_planned_at_one_length_cannot_at_all() -> None:
