@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from perfkit.analysis.model.launches import DeviceLoad
 from perfkit.analysis.model.matmul_rows import AttentionRow, GemmRow
 from perfkit.analysis.model.step import DeviceClockSkew, OpRow, OverrunningKernels
-from perfkit.analysis.model.trace import GraphWork, PrecisionFlops, RankTrace, Recompute, TraceFileInfo
+from perfkit.analysis.model.trace import PrecisionFlops, RankTrace, TraceFileInfo
 from perfkit.analysis.trace.collective_rows import build_collective_rows
 from perfkit.analysis.trace.coverage import measure_coverage
 from perfkit.analysis.trace.device_rows import build_device_rows
@@ -48,6 +47,7 @@ from perfkit.analysis.trace.time.unknown_events import explain_missing_work, exp
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
+from perfkit.analysis.trace.work.autograd_work import measure_graph_work, measure_recompute
 from perfkit.analysis.trace.work.collective_messages import find_requesting_ops
 from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns
 from perfkit.analysis.trace.work.gradient_reductions import (
@@ -58,10 +58,8 @@ from perfkit.analysis.trace.work.gradient_reductions import (
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.product_rows import build_product_rows
-from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.split_time import split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
-from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable
 from perfkit.core.record import Environment
@@ -229,9 +227,9 @@ def analyze_with_details(
         reductions=measure_gradient_reductions(work, engine.exchanged, asked, reduced),
         gathers=measure_parameter_gathers(work, engine.exchanged, asked),
         copies=build_copy_rows(trace, work.event[copied], exposed[copied], parts, roofs),
-        recompute=_measure_recompute(work, engine.costs),
-        unused_graph=_measure_graph_work(work, find_unused_graph(work.ops)),
-        repeated_backward=_measure_graph_work(work, find_repeated_backward(work.ops)),
+        recompute=measure_recompute(work, engine.costs),
+        unused_graph=measure_graph_work(work, find_unused_graph(work.ops)),
+        repeated_backward=measure_graph_work(work, find_repeated_backward(work.ops)),
         mfu=multiplied.mfu,
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,
@@ -352,28 +350,4 @@ def _describe_skew(ops: Ops) -> DeviceClockSkew | None:
             is_compensated=skew.shifted_ns > 0,
             least_gap_s=find_least_gap_ns(ops) / 1e9,
         )
-    )
-
-
-def _measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:
-    """Measure forward ops run again within backward; None without any."""
-    again = np.append(work.ops.recomputed, False)[work.owner] & (work.step != NONE)
-    if not again.any():
-        return None
-    parts = count_parts(work)
-    return Recompute(
-        ops=len(np.unique(work.owner[again])) / parts,
-        seconds=int(work.busy_ns[again].sum()) / 1e9 / parts,
-        flops=float(np.nansum(costs.flops[again])) / parts,
-    )
-
-
-def _measure_graph_work(work: WorkItems, rows: NDArray[np.bool_]) -> GraphWork | None:
-    """Measure the work of some ops within steps; None without any."""
-    marked = np.append(rows, False)[work.owner] & (work.step != NONE)
-    if not marked.any():
-        return None
-    parts = count_parts(work)
-    return GraphWork(
-        ops=len(np.unique(work.owner[marked])) / parts, seconds=int(work.busy_ns[marked].sum()) / 1e9 / parts
     )
