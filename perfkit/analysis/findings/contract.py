@@ -17,7 +17,7 @@ def complete_findings(
 
 
 def _complete(finding: Finding, verify: Callable[[Finding], str], undo: Callable[[Finding], str]) -> Finding:
-    gains = finding.gains or tuple(_find_ranges(finding))
+    gains = finding.gains or tuple(find_ranges(finding))
     basis: FigureBasis = gains[0].basis if gains else "measured"
     return replace(
         finding,
@@ -28,7 +28,7 @@ def _complete(finding: Finding, verify: Callable[[Finding], str], undo: Callable
     )
 
 
-def _find_ranges(finding: Finding) -> Iterator[GainRange]:
+def find_ranges(finding: Finding) -> Iterator[GainRange]:
     """Ranges of gains that were not measured: a fix may save nothing, and at most all that it touches."""
     simulated_s, summed_s = finding.simulated_s, finding.gain_s
     if simulated_s is not None:

@@ -18,7 +18,9 @@ class GainRange(Struct):
     """The range of a gain: seconds or bytes, by `unit`; None where a side is not bounded.
 
     `basis` is `measured` (the 95 % interval of paired runs; memory is exact), `simulated` (from nothing to all time
-    that the simulated change removes) or `bound` (of the work itself).
+    that the simulated change removes) or `bound` (of the work itself). On a CPU `low` is the time of ops that go for
+    certain, and `high` has what is around ops that go: dispatch, hooks, and what others read again from memory. Both
+    have the 95 % error of the mean traced step.
     """
 
     unit: Literal["s", "bytes"]

@@ -175,18 +175,25 @@ class CopyRow(Struct):
 
 class GraphWork(Struct):
     """Ops of nodes of autograd's graph, per step: forward ops whose nodes no backward pass runs, or backward ops of
-    nodes that ran before."""
+    nodes that ran before. `bytes` are those that a formula knows."""
 
     ops: float
     seconds: float
+    bytes: float = 0.0
 
 
 class Recompute(Struct):
-    """Forward ops that work on data, run again within backward (activation checkpointing), per step."""
+    """Forward ops that work on data, run again within backward (activation checkpointing), per step.
+
+    `around_s` is a CPU's time without an op where a checkpoint's hooks run: in the nodes that run ops again, and before
+    forward ops.
+    """
 
     ops: float
     seconds: float
     flops: float
+    bytes: float = 0.0
+    around_s: float = 0.0
 
 
 class RankTrace(Struct):

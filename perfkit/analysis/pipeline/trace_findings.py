@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from perfkit.analysis.findings.contract import complete_findings
+from perfkit.analysis.findings.contract import complete_findings, find_ranges
 from perfkit.analysis.findings.order import sort_findings
 from perfkit.analysis.findings.rule import About, Rule, RuleResult, collect_findings, run_rules
 from perfkit.analysis.model.difference import TraceDifference
@@ -14,6 +14,7 @@ from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.memory_findings import collect_memory_findings
 from perfkit.analysis.pipeline.verify_commands import make_trace_verifier
+from perfkit.analysis.trace.findings.gain_ranges import measure_step_error, range_gains
 from perfkit.analysis.trace.findings.tables.trace_rules import RULES
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
 from perfkit.analysis.trace.findings.trace_view import NOT_OF_ROWS, ForeignView, TraceView
@@ -71,7 +72,7 @@ def _run_rules_on_trace(view: TraceView) -> Iterator[tuple[Rule, Finding]]:
     for rule, result in results:
         finding = _add_simulated_gain(_note_overlaps(result, [other for _, other in results]), view.trace)
         if finding.expected_s is None or not view.is_lost_in_missing_work(finding.expected_s):
-            yield rule, _note_missing_time(finding, view)
+            yield rule, _range_gains(_note_missing_time(finding, view), view.trace)
 
 
 def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
@@ -88,6 +89,11 @@ def _add_simulated_gain(finding: Finding, trace: RankTrace) -> Finding:
         return simulated
     kind, spent = max(trace.replay.critical_path.items(), key=lambda item: item[1])
     return _add_detail(simulated, f"critical path: {format_percent(spent / trace.replay.replayed_s, 0)} {kind}")
+
+
+def _range_gains(finding: Finding, trace: RankTrace) -> Finding:
+    """The finding with the ranges of its gains, as far as the traced steps show them."""
+    return range_gains(finding, finding.gains or find_ranges(finding), measure_step_error(trace.steps), trace.step_s)
 
 
 def _note_missing_time(finding: Finding, view: TraceView) -> Finding:

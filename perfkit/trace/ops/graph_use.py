@@ -43,9 +43,7 @@ def find_unused_graph(ops: Ops) -> NDArray[np.bool_]:
 
 def find_repeated_backward(ops: Ops) -> NDArray[np.bool_]:
     """Mark backward ops of nodes that ran backward before, as with `retain_graph=True`."""
-    runs = np.flatnonzero(
-        mark_named(ops.trace, ops.event, lambda name: name.startswith(_ENGINE)) & (ops.forward != NONE)
-    )
+    runs = np.flatnonzero(mark_graph_nodes(ops) & (ops.forward != NONE))
     again = np.zeros(len(ops.event), np.bool_)
     if len(runs):
         _, first = np.unique(ops.forward[runs], return_index=True)
@@ -53,3 +51,8 @@ def find_repeated_backward(ops: Ops) -> NDArray[np.bool_]:
     around = find_nearest(ops.parent, again)
     result: NDArray[np.bool_] = around != NONE
     return result
+
+
+def mark_graph_nodes(ops: Ops) -> NDArray[np.bool_]:
+    """Mark the runs of autograd's nodes, with all that they call."""
+    return mark_named(ops.trace, ops.event, lambda name: name.startswith(_ENGINE))

@@ -6,12 +6,14 @@ from math import sqrt
 from msgspec.structs import replace
 
 from perfkit.analysis.model.finding import Finding, GainRange
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.stacks import LoopActivity
 from perfkit.analysis.stacks.activities import PYTHON
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.core.units import format_percent
+from perfkit.devices.accelerator import is_cpu
 
 _NORMAL = 1.96  # of a 95 % interval
 
@@ -48,26 +50,50 @@ TEXTS = {
 }
 
 
+# What a fix takes out of the step, and puts nothing in its place.
+_REMOVABLE = ("loop.checkpoints", "loop.worker_starts", "loop.file_reads", "loop.printing")
+# A new worker's first batches are awaited, too.
+_AWAITED = "loop.worker_starts"
+
+
 def find_loop_activities(suite: SuiteView) -> Iterator[Finding]:
     """What takes at least 5 % of the samples of a loop's thread and does not train."""
     for variant in suite.looked_into:
         stacks = None if variant.loop is None else variant.loop.stacks
         step_s = get_step_s(variant)
-        if stacks is None or stacks.loop is None or step_s is None or stacks.loop.samples < LEAST_SAMPLES:
+        if (
+            variant.loop is None
+            or stacks is None
+            or stacks.loop is None
+            or step_s is None
+            or stacks.loop.samples < LEAST_SAMPLES
+        ):
             continue
+        on_cpu = suite.environment is not None and is_cpu(suite.environment.device)
         # Python holds the GIL while it collects garbage, which has a finding of its own.
-        collection_s = 0.0 if variant.loop is None else variant.loop.collection_mean_s or 0.0
+        collection_s = variant.loop.collection_mean_s or 0.0
         for activity in stacks.activities:
             of_others = collection_s / step_s if activity.name == PYTHON else 0.0
             if activity.share - of_others >= COMMON:
                 own = replace(activity, share=activity.share - of_others)
-                yield _report_activity(own, variant.name, stacks.loop.samples, step_s)
+                yield _report_activity(own, variant.name, stacks.loop.samples, variant.loop, step_s, on_cpu=on_cpu)
 
 
-def _report_activity(activity: LoopActivity, owner: str, samples: int, step_s: float) -> Finding:
+def _report_activity(
+    activity: LoopActivity, owner: str, samples: int, loop: LoopAnalysis, step_s: float, *, on_cpu: bool
+) -> Finding:
     finding_id = f"loop.{activity.name}"
     title, action = TEXTS[finding_id]
     where = f", most in {activity.place}" if activity.place else ""
+    low, high = _bound_share(activity.share, samples, loop.stacks.failed_share if loop.stacks is not None else 0.0)
+    awaited_s = loop.data_wait_mean_s or 0.0 if finding_id == _AWAITED else 0.0
+    gain = GainRange(
+        unit="s",
+        low=low * step_s if on_cpu and finding_id in _REMOVABLE else 0.0,
+        high=min(high * step_s + awaited_s, step_s),
+        basis="bound",
+    )
+    details = ("share of samples, with its 95 % interval; failed samples may have been of it",)
     return Finding(
         id=finding_id,
         severity="gain",
@@ -76,14 +102,19 @@ def _report_activity(activity: LoopActivity, owner: str, samples: int, step_s: f
         evidence=f"{activity.samples:,} of {samples:,} samples{where}",
         action=action,
         gain_s=activity.share * step_s,
-        gains=(GainRange(unit="s", low=0.0, high=_bound_share(activity.share, samples) * step_s, basis="bound"),),
-        details=("the share of samples, up to the end of its 95 % interval",),
+        gains=(gain,),
+        details=(*details, "at most with all waits for batches") if awaited_s else details,
         figures={"share": activity.share, "samples": samples},
     )
 
 
-def _bound_share(share: float, samples: int) -> float:
-    """The upper end of Wilson's score interval (JASA 22, 1927) of a share of samples."""
+def _bound_share(share: float, samples: int, failed_share: float) -> tuple[float, float]:
+    """Wilson's score interval (JASA 22, 1927) of a share of samples; at most all failed samples belong to it."""
+    most = min(1.0, share * (1 - failed_share) + failed_share)
+    return _find_wilson_end(share, samples, -1), min(1.0, _find_wilson_end(most, samples, 1))
+
+
+def _find_wilson_end(share: float, samples: int, side: int) -> float:
     spread = _NORMAL**2 / samples
     half = _NORMAL * sqrt(share * (1 - share) / samples + spread / (4 * samples))
-    return min(1.0, (share + spread / 2 + half) / (1 + spread))
+    return (share + spread / 2 + side * half) / (1 + spread)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.findings.change import leave_out
 from perfkit.analysis.findings.rule import RuleResult
-from perfkit.analysis.model.finding import Finding
+from perfkit.analysis.model.finding import Finding, GainRange
 from perfkit.analysis.model.launches import HostCallRow
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.time_split import DATA
@@ -33,6 +33,9 @@ def find_data_wait(view: TraceView) -> Iterator[RuleResult]:
         if finding is not None:
             scope = frozenset() if meanwhile is None else frozenset((FETCHING,))
             finding = replace(finding, ops=list_callers(rows), idle_causes=(DATA,) if idle else ())
+            if meanwhile is None:  # all of the wait may go, of which a trace shows another part
+                timed = GainRange(unit="s", low=0.0, high=finding.gain_s, basis="bound")
+                finding = replace(finding, gains=(timed,))
             yield RuleResult(view.scale_to_traced(finding), scope, leave_out(FETCHING))
         return
     if view.data_wait_share is not None:

@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from perfkit.analysis.findings.change import (
-    RECOMPUTED,
     Change,
     fuse_rows,
     join_changes,
-    leave_out,
     raise_to_roof,
     remove_rows,
     scale_rows,
@@ -73,6 +71,7 @@ def find_unfused_optimizer(view: TraceView) -> Iterator[RuleResult]:
         change=raise_to_roof(rows, joins=True)
         if least is None
         else scale_rows(rows, min(1.0, least / took), joins=True),
+        removable_s=took,  # weights that fit into a cache are updated faster than memory is
         figures={"time_s": took, "calls": sum(row.calls for row in rows)},
     )
 
@@ -149,7 +148,7 @@ def find_norm_in_parts(view: TraceView) -> Iterator[RuleResult]:
         basis="assumes that a fused norm computes them while scaling its input; at most all ops of their sizes",
         rows=rows,
         change=remove_rows(rows, joins=True),
-        is_removable=True,
+        removable_s=sum_seconds(rows) + sum_seconds(related),
         figures={"time_s": sum_seconds(rows)},
     )
 
@@ -273,22 +272,4 @@ def find_zero_fills(view: TraceView) -> Iterator[RuleResult]:
             rows=rows,
             change=remove_rows(rows, joins=True),
             figures={"time_s": took},
-        )
-
-
-def find_recomputation(view: TraceView) -> Iterator[RuleResult]:
-    """Forward ops that activation checkpointing runs again in backward."""
-    recomputed = view.trace.recompute
-    if recomputed is not None and view.get_share(recomputed.seconds) >= NOTABLE:
-        yield view.build_gain(
-            "checkpointing.recompute",
-            "Checkpointing recomputes forward ops",
-            f"{recomputed.ops:,.0f} recomputed ops take {view.show_work_time(recomputed.seconds)}",
-            "Checkpoint fewer blocks where memory allows, or only cheap ops (create_selective_checkpoint_contexts).",
-            recomputed.seconds,
-            basis="costs the memory that checkpointing saves",
-            scope=("recomputation",),
-            change=leave_out(RECOMPUTED),
-            removed_calls=recomputed.ops,
-            figures={"time_s": recomputed.seconds, "ops": recomputed.ops},
         )

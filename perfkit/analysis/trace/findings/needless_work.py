@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import prod
 
-from perfkit.analysis.findings.change import REPEATED, UNUSED, leave_out, remove_rows
+from perfkit.analysis.findings.change import remove_rows
 from perfkit.analysis.findings.rule import RuleResult
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
@@ -138,7 +138,7 @@ def find_inverses(view: TraceView) -> Iterator[RuleResult]:
         basis="at most all that is computed for it",
         rows=(*rows, *others),
         change=remove_rows(rows, joins=True),
-        is_removable=True,
+        removable_s=took + sum_seconds(others),
         figures={"time_s": took},
     )
 
@@ -205,45 +205,10 @@ def find_anomaly_checks(view: TraceView) -> Iterator[RuleResult]:
         took + python_s,
         basis="the checks, and at most all Python and dispatch: each op formats its stack",
         rows=rows,
+        least_s=took,
         scope=(LATE,),
         figures={"time_s": took, "python_s": python_s},
     )
-
-
-def find_unused_graph(view: TraceView) -> Iterator[RuleResult]:
-    """Forward ops whose nodes of the graph no backward pass runs."""
-    unused = view.trace.unused_graph
-    if unused is not None and view.get_share(unused.seconds) >= COMMON:
-        yield view.build_gain(
-            "autograd.unused_graph",
-            "Forward ops record a graph that no backward uses",
-            f"{unused.ops:,.0f} ops of no backward pass take {view.show_work_time(unused.seconds)}",
-            "Reuse the outputs of the first forward pass, or compute what needs no gradient under torch.no_grad().",
-            unused.seconds,
-            basis="assumes that these ops are not needed; under no_grad() only their graph goes",
-            scope=("unused graph",),
-            change=leave_out(UNUSED),
-            removed_calls=unused.ops,
-            figures={"time_s": unused.seconds, "ops": unused.ops},
-        )
-
-
-def find_repeated_backward(view: TraceView) -> Iterator[RuleResult]:
-    """A graph that runs backward more than once."""
-    again = view.trace.repeated_backward
-    if again is not None and view.get_share(again.seconds) >= NOTABLE:
-        yield view.build_gain(
-            "autograd.repeated_backward",
-            "Backward runs again over the same graph",
-            f"{again.ops:,.0f} backward ops of nodes that ran before take {view.show_work_time(again.seconds)}",
-            "Add the losses and call backward() once, without retain_graph=True.",
-            again.seconds,
-            basis="assumes that one backward pass computes all gradients",
-            scope=("repeated backward",),
-            change=leave_out(REPEATED),
-            removed_calls=again.ops,
-            figures={"time_s": again.seconds, "ops": again.ops},
-        )
 
 
 def find_copies(view: TraceView) -> Iterator[RuleResult]:

@@ -38,7 +38,7 @@ def find_double_precision(view: TraceView) -> Iterator[RuleResult]:
         basis="fp32 takes half of the time of fp64 or less",
         rows=rows,
         change=scale_rows(rows, _FP64_IN_FP32),
-        is_removable=True,
+        removable_s=took,
         figures={"time_s": took, "calls": sum(row.calls for row in rows)},
     )
 

@@ -17,7 +17,8 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.matmul_rows import ProductRow
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.model.time_split import PYTHON, UNRECORDED
-from perfkit.analysis.model.trace import RankTrace
+from perfkit.analysis.model.trace import GraphWork, RankTrace, Recompute
+from perfkit.analysis.trace.findings.gain_ranges import count_calls, estimate_refill_s, scale_range
 from perfkit.analysis.trace.findings.remedies import Remedies, choose_remedy
 from perfkit.analysis.trace.findings.trace_thresholds import NOTABLE, OF_MISSING
 from perfkit.core.texts.name_lists import list_first
@@ -177,15 +178,17 @@ class TraceView:
         idle: Iterable[str] = (),
         figures: Mapping[str, float] = NO_FIGURES,
         most_s: float = inf,
-        is_removable: bool = False,
-        removed_calls: float = 0.0,
+        removable_s: float | None = None,
+        removed: GraphWork | Recompute | None = None,
+        least_s: float = 0.0,
     ) -> RuleResult:
         """A finding with a gain, in the time of some rows or of a named part of the step.
 
         `evidence` is a line or two; `basis` says what the gain assumes, and `change` what is simulated for it. It is
         about the ops of the rows and of the `calls`, and about the device's `idle` time of those causes that occur.
-        `is_removable`: the fix may remove more than the change that is simulated, at most all of `gain_s`. On a CPU the
-        dispatch of removed ops goes, too: of the rows that join others, and of `removed_calls`.
+        `removable_s` is the most that the fix may remove, where that is more than the change that is simulated. On a
+        CPU what is around removed ops goes, too, of the rows that join others and of the `removed` work, and a fix
+        saves at least `least_s`, the time of ops that go for certain.
         """
         work = tuple(rows)
         occurring = {gap.cause for gap in self.trace.gaps if gap.seconds > 0}
@@ -202,21 +205,37 @@ class TraceView:
             ops=(*_list_ops(work), *list_callers(calls)),
             idle_causes=tuple(cause for cause in dict.fromkeys(idle) if cause in occurring),
             figures=dict(figures),
-            gains=self._bound_gains(gain_s, work, change, removed_calls, is_removable=is_removable),
+            gains=self._bound_gains(gain_s, work, change, removable_s, removed, least_s),
         )
         return RuleResult(finding, frozenset((*scope, *map(_get_row_key, work))), change, most_s)
 
     def _bound_gains(
-        self, gain_s: float | None, rows: Sequence[Work], change: Change, removed_calls: float, *, is_removable: bool
+        self,
+        gain_s: float | None,
+        rows: Sequence[Work],
+        change: Change,
+        removable_s: float | None,
+        removed: GraphWork | Recompute | None,
+        least_s: float,
     ) -> tuple[GainRange, ...]:
-        """From nothing to a gain that no step exceeds, where more may go than what a simulation removes."""
-        calls = removed_calls or sum(row.calls for row in rows if any(takes.joins for takes in change.takes))
-        counted = not is_cpu(self.trace.device) or LATE in change.without
-        dispatch_s = 0.0 if counted else self.estimate_dispatch_s(calls)
-        if gain_s is None or not (is_removable or dispatch_s):
+        """From what goes for certain to all that may go, where that is more than what a simulation removes."""
+        if gain_s is None:
             return ()
-        step_s, most_s = self.trace.step_s, gain_s + dispatch_s
-        return (GainRange(unit="s", low=0.0, high=min(most_s, step_s) if step_s > 0 else most_s, basis="bound"),)
+        most_s, around_s = gain_s if removable_s is None else removable_s, 0.0
+        if is_cpu(self.trace.device) and LATE not in change.without:
+            joining = {id(takes.row) for takes in change.takes if takes.joins}
+            gone: list[Work | GraphWork | Recompute] = [row for row in rows if id(row) in joining]
+            gone += [] if removed is None else [removed]
+            around_s = self.estimate_dispatch_s(sum(map(count_calls, gone)))
+            if isinstance(removed, Recompute):
+                around_s = max(around_s, removed.around_s)
+            if all(takes.part == 0 for takes in change.takes):  # else an op is left, which moves the same data
+                around_s += estimate_refill_s(gone, self.bandwidth)
+        least_s = least_s if is_cpu(self.trace.device) else 0.0
+        if removable_s is None and not around_s and not least_s:
+            return ()
+        step_s, high = self.trace.step_s, most_s + around_s
+        return (GainRange(unit="s", low=least_s, high=min(high, step_s) if step_s > 0 else high, basis="bound"),)
 
     def estimate_dispatch_s(self, calls: float) -> float:
         """The part of some calls in the time of Python and dispatch, which all calls of ops share."""
@@ -294,7 +313,8 @@ def _get_op(row: Work) -> str:
 def _scale_gains(finding: Finding, factor: float) -> Finding:
     summed, simulated = (None if gain is None else gain * factor for gain in (finding.gain_s, finding.simulated_s))
     touched = None if finding.touched is None else finding.touched.scale_by(factor)
-    return replace(finding, gain_s=summed, simulated_s=simulated, touched=touched)
+    gains = tuple(scale_range(gain, factor) for gain in finding.gains)
+    return replace(finding, gain_s=summed, simulated_s=simulated, touched=touched, gains=gains)
 
 
 def _get_row_key(row: Work) -> str:

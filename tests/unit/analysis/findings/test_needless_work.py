@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.time_split import PYTHON
-from perfkit.analysis.model.trace import GraphWork, RankTrace
+from perfkit.analysis.model.trace import GraphWork, RankTrace, Recompute
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 from tests.fixtures.rank_traces import ceilings, rank_trace, row, split
@@ -115,6 +115,20 @@ def test_graphs_without_use() -> None:
         assert finding is not None
         assert finding.gain_s == pytest.approx(0.2)
         assert of(rank_trace(**{field: GraphWork(ops=1, seconds=0.001)}), finding_id) is None
+
+
+def test_what_is_left_out_on_a_cpu_goes_for_certain() -> None:
+    again = of(
+        on_cpu(row("aten::mm", 0.5), repeated_backward=GraphWork(ops=20, seconds=0.2)), "autograd.repeated_backward"
+    )
+    assert again is not None
+    assert [gain.low for gain in again.gains] == [pytest.approx(0.2)]
+    recompute = Recompute(ops=1, seconds=0.2, flops=1.0, around_s=0.1)
+    recomputed = of(on_cpu(row("aten::mm", 0.5), recompute=recompute), "checkpointing.recompute")
+    assert recomputed is not None
+    assert [(gain.low, gain.high) for gain in recomputed.gains] == [(pytest.approx(0.2), pytest.approx(0.3))]
+    unused = of(on_cpu(row("aten::mm", 0.5), unused_graph=GraphWork(ops=20, seconds=0.2)), "autograd.unused_graph")
+    assert bound(unused) == pytest.approx(0.2)
 
 
 def test_copies_that_convert_nothing() -> None:

@@ -7,7 +7,7 @@ from perfkit.analysis.trace.findings.trace_thresholds import COMMON
 from perfkit.core.units import format_percent
 
 _SAMPLES = f"in at least {format_percent(COMMON, 0)} of the training thread's samples"
-_GAIN = "The share of these samples of a step, up to the upper end of its 95 % interval."
+_GAIN = "The share of these samples of a step, with its 95 % interval. Failed samples may belong to it."
 
 ACTIVITIES = tuple(
     FindingKind(finding_id, GAIN, f"{trigger} {_SAMPLES}.", loop_activities.TEXTS[finding_id][1], _GAIN)

@@ -52,8 +52,8 @@ DATA_WAIT_RULES = (Rule(loops.find_untraced_data_wait, SuiteView, About.STEP, (S
 RULES = (
     Rule(loops.find_drift, SuiteView, About.STEP, (DRIFT,)),
     Rule(loops.find_slower_capture, SuiteView, About.STEP, (SLOWER_CAPTURE,)),
-    Rule(loops.find_outlier_steps, SuiteView, About.STEP, (OUTLIERS,)),
     Rule(loops.find_garbage_collection, SuiteView, About.STEP, (COLLECTION,)),
+    Rule(loops.find_outlier_steps, SuiteView, About.STEP, (OUTLIERS,)),
     Rule(loops.find_padding, SuiteView, About.STEP, (PADDING,)),
     Rule(loops.find_excluded_steps, SuiteView, About.STEP, (EVALUATION,)),
 )

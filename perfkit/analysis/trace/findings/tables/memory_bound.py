@@ -1,7 +1,7 @@
 """Rules about work that moves more bytes than it must."""
 
 from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
-from perfkit.analysis.trace.findings import memory_bound
+from perfkit.analysis.trace.findings import autograd_graph, memory_bound
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, INDEXED_EFFICIENCY, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.core.units import format_percent
@@ -71,7 +71,7 @@ RECOMPUTE = FindingKind(
     GAIN,
     f"Forward ops recomputed in backward take {_LEAST} of the step.",
     "Checkpoint fewer blocks where memory allows, or only cheap ops.",
-    "The time of the recomputed ops; costs the memory that checkpointing saves.",
+    "At least the time of these ops, at most with the time around them; costs the memory that checkpointing saves.",
     techniques=("ckpt:mode=selective", "ckpt:skip=1"),
 )
 
@@ -83,5 +83,5 @@ RULES = (
     Rule(memory_bound.find_dtype_conversions, TraceView, About.STEP, (CONVERSIONS,)),
     Rule(memory_bound.find_slow_indexed_updates, TraceView, About.STEP, (INDEXED,)),
     Rule(memory_bound.find_zero_fills, TraceView, About.STEP, (ZEROS,)),
-    Rule(memory_bound.find_recomputation, TraceView, About.STEP, (RECOMPUTE,)),
+    Rule(autograd_graph.find_recomputation, TraceView, About.STEP, (RECOMPUTE,)),
 )

@@ -1,7 +1,7 @@
 """Rules about work that is not needed, or that another dtype or op does for less."""
 
 from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
-from perfkit.analysis.trace.findings import needless_work, repeated_calls, slow_dtypes
+from perfkit.analysis.trace.findings import autograd_graph, needless_work, repeated_calls, slow_dtypes
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.core.units import format_percent
@@ -93,7 +93,7 @@ REPEATED_BACKWARD = FindingKind(
     GAIN,
     f"Backward ops of graph nodes that ran backward before take {_LEAST} of the step.",
     "Add the losses and call `backward()` once, without `retain_graph=True`.",
-    "The time of these ops.",
+    "At least the time of these ops, at most with the time around them.",
 )
 COPIES = FindingKind(
     "copy.materialized",
@@ -114,7 +114,7 @@ RULES = (
     Rule(needless_work.find_random_generation, TraceView, About.STEP, (RANDOM,)),
     Rule(needless_work.find_extra_work, TraceView, About.STEP, (METRICS,)),
     Rule(needless_work.find_anomaly_checks, TraceView, About.STEP, (ANOMALY,)),
-    Rule(needless_work.find_unused_graph, TraceView, About.STEP, (UNUSED_GRAPH,)),
-    Rule(needless_work.find_repeated_backward, TraceView, About.STEP, (REPEATED_BACKWARD,)),
+    Rule(autograd_graph.find_unused_graph, TraceView, About.STEP, (UNUSED_GRAPH,)),
+    Rule(autograd_graph.find_repeated_backward, TraceView, About.STEP, (REPEATED_BACKWARD,)),
     Rule(needless_work.find_copies, TraceView, About.STEP, (COPIES,)),
 )
