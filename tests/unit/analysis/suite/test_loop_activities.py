@@ -49,7 +49,7 @@ def _get_shares(name: str, **changes: object) -> tuple[float, float]:
 
 
 def test_what_leaves_the_step_saves_at_least_the_lower_end() -> None:
-    assert _get_shares("checkpoints") == (pytest.approx(0.1638, abs=1e-4), pytest.approx(0.2419, abs=1e-4))
+    assert _get_shares("checkpoints") == pytest.approx((0.1638, 0.2419), abs=1e-4)
     assert _get_shares("python")[0] == 0.0  # the same may be computed elsewhere
     assert _get_shares("checkpoints", device="cuda")[0] == 0.0  # a device may work meanwhile
 
