@@ -47,7 +47,6 @@ from perfkit.analysis.trace.time.unknown_events import explain_missing_work, exp
 from perfkit.analysis.trace.trace_device import find_critical_device, identify_devices
 from perfkit.analysis.trace.trace_host import find_host
 from perfkit.analysis.trace.trace_notes import collect_notes
-from perfkit.analysis.trace.work.autograd_work import measure_graph_work, measure_recompute
 from perfkit.analysis.trace.work.collective_messages import find_requesting_ops
 from perfkit.analysis.trace.work.exposed_time import measure_exposed_ns
 from perfkit.analysis.trace.work.gradient_reductions import (
@@ -57,6 +56,7 @@ from perfkit.analysis.trace.work.gradient_reductions import (
 )
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
+from perfkit.analysis.trace.work.needless_work import measure_graph_work, measure_recompute
 from perfkit.analysis.trace.work.product_rows import build_product_rows
 from perfkit.analysis.trace.work.split_time import split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step

@@ -1,4 +1,4 @@
-"""Work that autograd's graph shows to be left out: run again, run twice, or of nodes that nothing uses."""
+"""Work that a program could leave out, as the nesting of its ops and the graph of autograd show."""
 
 import numpy as np
 from numpy.typing import NDArray
