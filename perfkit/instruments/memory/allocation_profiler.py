@@ -183,8 +183,15 @@ def _get_node_name(name: str) -> str:
 
 
 def _format_line(frame: Any) -> str:
-    """`gpt.py:135 forward`; "" for frames of torch, compiled code, the standard library and the recorder."""
-    file = _shorten_file(frame.file_name)
+    """`gpt.py:135 forward`; "" for frames of torch, compiled code, the standard library and the recorder.
+
+    torch keeps the names of a frame by address: where the program freed the code, as torch.compile does, the bytes may
+    be others' by now (seen with 2.13), and then there is no name.
+    """
+    try:
+        file = _shorten_file(frame.file_name)
+    except UnicodeDecodeError:
+        return ""
     return f"{file}:{frame.line_number} {frame.function_name}" if file else ""
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from perfkit.instruments.memory.allocation_profiler import AllocationProfiler, _shorten_file
+from perfkit.instruments.memory.allocation_profiler import AllocationProfiler, _format_line, _shorten_file
 from perfkit.instruments.memory.profiler_events import ProfiledAllocation, RecordedEvents
 
 
@@ -179,3 +179,17 @@ def test_an_op_that_only_obtains_memory_counts_where_there_is_no_other() -> None
 def test_nothing_to_record() -> None:
     assert recording(lambda: None, ops=True).allocations == []
     assert recording(lambda: None, ops=False) == RecordedEvents([], [], [], {})
+
+
+class _OverwrittenFrame:
+    """A frame of code that was freed: the bytes of its file's name are others'."""
+
+    line_number, function_name = 3, "forward"
+
+    @property
+    def file_name(self) -> str:
+        return b"\xdb\x00".decode()
+
+
+def test_a_frame_whose_name_was_overwritten_has_none() -> None:
+    assert _format_line(_OverwrittenFrame()) == ""
