@@ -27,6 +27,7 @@ from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop.model_discovery import drop_contained_roots, find_roots, find_trained_roots, name_models
 from perfkit.attach.loop.step_units import StepUnits
 from perfkit.attach.variant_recording import VariantRecording
+from perfkit.attach.wall_time.ledger import WallTimeLedger
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_bytes, write_json
 from perfkit.core.record import RunResult, RunStatus, get_value
@@ -75,6 +76,7 @@ class LoopSession:
         steps: how many boundaries there were.
         budget: what recordings may cost.
         profiler: whose turn it is with torch's profiler.
+        ledger: the parts of the program's wall time.
         main: the recording that begins with the loop; None until the first boundary.
         watch: of a loop that is watched all the time.
         folder: that of the run; until `main` begins, the one that was asked for.
@@ -85,6 +87,7 @@ class LoopSession:
         self.wishes = wishes
         self.loop = loop
         self.profiler = ProfilerTurn()
+        self.ledger = WallTimeLedger()
         self.budget = RecordingBudget(wishes.overhead, wishes.max_memory)
         self.steps = 0
         self.main: VariantRecording | None = None
@@ -195,7 +198,13 @@ class LoopSession:
             write_json(self.folder / path / SPEC_FILE, self._build_spec())
         self._began = datetime.now(UTC), time.monotonic()
         return VariantRecording(
-            self.folder / path, self.loop, self.trained, self.world, trigger=trigger, budget=self.budget
+            self.folder / path,
+            self.loop,
+            self.trained,
+            self.world,
+            trigger=trigger,
+            budget=self.budget,
+            ledger=self.ledger,
         )
 
     def write_timing(self, recording: VariantRecording) -> StepUnits:

@@ -19,12 +19,13 @@ from perfkit.attach.live.trace_triggers import TraceTriggers
 from perfkit.attach.loop.evaluation_modules import find_evaluation_modules
 from perfkit.attach.loop.loop_hooks import LoopHooks
 from perfkit.attach.loop.loop_stacks import sample_loop_stacks
+from perfkit.attach.loop.router_watch import RouterWatch
 from perfkit.attach.loop.step_timing import time_loop_steps
 from perfkit.attach.loop_session import LoopSession
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.errors import UnavailableError
 from perfkit.core.note import make_note
-from perfkit.core.record import RunStatus
+from perfkit.core.record import ExpertLoad, RunStatus
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.autograd_state import is_profiling
@@ -194,7 +195,8 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     narrowed = False
     while len(warmup) < most and not recording.steady:
         narrowed = narrowed or _narrow_modules(session, hooks)
-        yield from time_loop_steps(loop, session.trained.device, 1, warmup)
+        step = time_loop_steps(loop, session.trained.device, 1, warmup)
+        yield from step if warmup.counts else _watch_routers(session, recording, hooks, step)
         recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
     if not narrowed:
         _narrow_modules(session, hooks)
@@ -202,6 +204,21 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     others = find_evaluation_modules(listened)
     loop.untrained = set(map(id, others))
     hooks.listen([*listened, *others])
+
+
+def _watch_routers(
+    session: LoopSession, recording: VariantRecording, hooks: LoopHooks, step: Recording[None]
+) -> Recording[None]:
+    """A step in which routers are looked at, within the calls that `hooks` listen to."""
+    routers = RouterWatch()
+    loads: tuple[ExpertLoad, ...] = ()
+    try:
+        routers.begin(session.roots, hooks.guard)
+        yield from step
+    finally:
+        loads = routers.end()
+    if loads:
+        recording.recorder.update(expert_loads=loads)
 
 
 def _narrow_modules(session: LoopSession, hooks: LoopHooks) -> bool:

@@ -20,6 +20,7 @@ from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.model_discovery import unwrap_module
 from perfkit.attach.loop.step_timing import StepSeries
 from perfkit.attach.loop.step_units import PACKED, StepUnits, count_units, find_sequence_first
+from perfkit.attach.wall_time.ledger import WallTimeLedger
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import AttachedLoop, DeviceSample, MachineLoad, RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
@@ -76,8 +77,10 @@ class VariantRecording:
         *,
         trigger: str = "",
         budget: RecordingBudget | None = None,
+        ledger: WallTimeLedger | None = None,
     ) -> None:
         self.folder = folder
+        self._ledger = ledger or WallTimeLedger()
         self.budget = budget or RecordingBudget()
         self.trigger = trigger
         self.warnings: list[Note] = []
@@ -141,6 +144,7 @@ class VariantRecording:
         peak = read_peak_resident_bytes()
         self._loop.phases.on = phases
         self._loop.take()
+        self._ledger.instrumented = True
         try:
             while True:
                 try:
@@ -175,6 +179,7 @@ class VariantRecording:
             if peak is not None and after is not None:
                 self._peak_bytes[name] = max(0, after - peak)
             self._loop.phases.on = False
+            self._ledger.instrumented = False
             self.instrumented_s[name] = tuple(walls[lead:] or walls)
             if evaluations and not self.series.evaluates:
                 text = f"an evaluation ran in a step of the {name} recording, and is included in its figures"
@@ -338,7 +343,7 @@ class VariantRecording:
             status=status,
             reason=reason,
             traceback=traceback,
-            recompilations=collect_recompilations(),
+            recompilations=collect_recompilations(self._ledger.compiled_in),
             failed_step=None if status == RunStatus.OK else steps,
             warnings=tuple(self.warnings),
             attached_loop=msgspec.structs.replace(
@@ -349,6 +354,7 @@ class VariantRecording:
                 peak_bytes=self._peak_bytes,
                 early_end_reasons=self.ended_early,
                 shapes_changed=self.have_shapes_changed(),
+                wall_time=None if self.trigger else self._ledger.summarize(),
             ),
         )
 

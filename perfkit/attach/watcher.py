@@ -18,7 +18,7 @@ from perfkit.attach.host.profiler_turn import ProfilerTaken
 from perfkit.attach.host.run_folder import remove_unused
 from perfkit.attach.host.run_report import send_report, wait_for_ranks, write_report
 from perfkit.attach.host.thread_end import ThreadEnd
-from perfkit.attach.loop.evaluation_modules import find_evaluation_modules
+from perfkit.attach.loop.evaluation_modules import find_evaluation_modules, list_inner_modules
 from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop.loop_hooks import LoopHooks
 from perfkit.attach.loop.phase_marks import follow_marks
@@ -26,6 +26,8 @@ from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop_session import LoopOptions, LoopSession
 from perfkit.attach.recording_plan import record_passes, watch_loop
 from perfkit.attach.variant_recording import VariantRecording
+from perfkit.attach.wall_time.ledger import Part
+from perfkit.attach.wall_time.run_hooks import RunHooks
 from perfkit.attach.watch_setup import WatchOptions, create_watch
 from perfkit.core.note import Note, make_note
 from perfkit.core.record import RunStatus
@@ -68,6 +70,8 @@ class LoopWatcher:
         loop.within = self._check_memory
         self.session = LoopSession(order.wishes, loop)
         self._hooks = LoopHooks(loop, self.guard)
+        self._run_hooks = RunHooks(self.session.ledger, self.guard)
+        self._roots = self.session.roots
         self._deliveries: tuple[Delivery, ...] = ()
         self._program: Recording[None] | None = None
         self._searches = -1
@@ -84,6 +88,7 @@ class LoopWatcher:
         for optimizer in self._order.optimizers:
             self.session.loop.add_optimizer(optimizer)
         self.active = True
+        self._run_hooks.install()
         self._hooks.install()
         self.session.profiler.install(self.guard, self._give_way)
         follow_marks(self.session.loop.phases)
@@ -93,6 +98,7 @@ class LoopWatcher:
         """Write the results; `error` is what ended the loop, None for a normal end. With `elsewhere`, a missing loop is
         not reported."""
         session = self.session
+        session.ledger.close()
         if error is None or isinstance(error, SystemExit):
             session.loop.settle()
         unfinished = (self._unfinished or self._program is not None) and session.watch is None
@@ -127,16 +133,26 @@ class LoopWatcher:
 
     def let_go(self) -> None:
         """Remove the hooks and release the trained model."""
+        self._roots = ()
         self._remove_hooks()
+        self._run_hooks.remove()
         self.session.let_go()
         atexit.unregister(self._at_exit)
 
     def _handle_boundary(self) -> None:
+        with self.session.ledger.within(Part.RECORDING):
+            self._pass_boundary()
+        if self.session.roots is not self._roots:
+            self._roots = self.session.roots
+            self._run_hooks.follow_models(inner for root in self._roots for inner in list_inner_modules(root))
+
+    def _pass_boundary(self) -> None:
         session = self.session
         if session.is_capturing():
             # Captured work does not run, so it is not a step; an event, a wait or a profiler would void the capture.
             session.loop.counts.captures += 1
             return
+        self._run_hooks.end_step()
         session.unmark_step()
         session.steps += 1
         recording = session.main or self._open_recording()
@@ -185,6 +201,7 @@ class LoopWatcher:
                 self._program = None
                 self._remove_hooks()
                 self.session.let_go()
+                self._roots = ()
         return self._program is not None
 
     def _restart_program(self, recording: VariantRecording) -> None:
@@ -239,6 +256,7 @@ class LoopWatcher:
 
     def _switch_off(self) -> None:
         self._remove_hooks()
+        self._run_hooks.remove()
         try:
             self._close_program()
         finally:

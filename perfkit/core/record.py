@@ -298,13 +298,50 @@ class TokenCounts(Struct):
 
     `computed` are all positions. `padding` are those that an attention mask excludes, or that lie behind the last
     offset of packed sequences; None where batches show neither. `labeled` have a label that the loss does not ignore;
-    None without a label for each position.
+    None without a label for each position. `useful` have one and are no padding; without labels they are no padding.
     """
 
     batches: int
     computed: int
     padding: int | None = None
     labeled: int | None = None
+    useful: int | None = None
+
+
+class WallTimeParts(Struct):
+    """Wall time of a watched program on one rank, from the start of watching to its end: each moment is in one part.
+
+    `startup_s` is the time until the first update has ended, without what else is named here. `training_s` are steps,
+    up to twice the median of their optimizer's; `other_s` is what remains of longer ones, and what follows the last:
+    logs, plots, downloads, failed attempts. `data_s` are waits for DataLoaders outside of evaluations, `evaluation_s`
+    the time from `eval()` of the trained model to its `train()`, `checkpoint_s` that in which files of tensors were
+    written, `compilation_s` that in torch.compile's compilers. `recording_s` is perfkit's own: stops for its
+    instruments, and what they slowed steps down by. `updates` are the optimizer steps behind these times.
+    """
+
+    wall_s: float
+    startup_s: float
+    training_s: float
+    data_s: float
+    evaluation_s: float
+    checkpoint_s: float
+    compilation_s: float
+    recording_s: float
+    other_s: float
+    updates: int
+    evaluations: int
+    checkpoints: int
+    compilations: int
+
+    @property
+    def program_s(self) -> float:
+        """Wall time without perfkit's own."""
+        return self.wall_s - self.recording_s
+
+    @property
+    def share(self) -> float | None:
+        """Goodput: the share of the program's time in training; None of no time."""
+        return self.training_s / self.program_s if self.program_s > 0 else None
 
 
 class AttachedLoop(Struct):
@@ -322,7 +359,7 @@ class AttachedLoop(Struct):
     `shapes_changed`: the model's inputs had no shapes in most timed steps that they also had in all traced ones.
     `tokens` are those of the batches of DataLoaders, None where a batch does not name them; `padded_share` is the share
     of padding among the tokens of the model's first calls, None where it is not known. `collection_s` is the time in
-    which Python collected garbage.
+    which Python collected garbage. `wall_time` is the whole run's, None until it has ended.
     """
 
     step_marker: str
@@ -348,6 +385,7 @@ class AttachedLoop(Struct):
     padded_share: float | None = None
     collection_s: tuple[float, ...] = ()
     tokens: TokenCounts | None = None
+    wall_time: WallTimeParts | None = None
 
 
 class Recompilation(Struct):
@@ -355,7 +393,10 @@ class Recompilation(Struct):
 
     `function` is `forward (model.py:12)`, `guard` the last guard that failed, in torch's words without its graph's
     number. `seconds` are those of compiling these `count` graphs, forward and backward. `limited`: torch's limit was
-    reached, from which on the function runs uncompiled where no graph fits.
+    reached, from which on the function runs uncompiled where no graph fits. `argument` is what changed, as the function
+    names it (`x`, `self.scale`), "" where the guard names none; `dimension` the one of a tensor whose size did, and
+    `values` what it or the argument was and became, those that the guards name, in order. `steps` are the updates
+    before which graphs were made, counted from 1; empty where they were not followed.
     """
 
     function: str
@@ -363,6 +404,10 @@ class Recompilation(Struct):
     count: int
     seconds: float
     limited: bool = False
+    argument: str = ""
+    dimension: int | None = None
+    values: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 class ExpertLoad(Struct):

@@ -1,6 +1,7 @@
 """A loop that perfkit was attached to."""
 
 from perfkit.analysis.model.stacks import LoopStacks
+from perfkit.core.record import Quantity, WallTimeParts
 from perfkit.core.spec import Struct
 
 
@@ -45,11 +46,13 @@ class TokenUse(Struct):
 
     `computed` are all positions. `padding` are positions that an attention mask excludes, or behind the last of packed
     sequences; `labeled` those with a label that the loss does not ignore. None where batches do not show them.
+    `useful` have such a label and are no padding; without labels they are no padding.
     """
 
     computed: float
     padding: float | None = None
     labeled: float | None = None
+    useful: float | None = None
 
     @property
     def padding_share(self) -> float | None:
@@ -64,23 +67,20 @@ class TokenUse(Struct):
         return None if share is None or share >= 1 else 1 / (1 - share)
 
 
-class Goodput(Struct):
-    """Wall time of the timed steps and of those with an evaluation between them, on the first rank.
+class UsefulTokens(Struct):
+    """Tokens of all ranks that train (`TokenUse.useful`), and what a million of them take.
 
-    `training_s` is what remains of `window_s` without waits for data, evaluations, and the excess of steps that take
-    more than twice the median: checkpoints, logs, compilations.
+    `per_second` is that of the median timed step, `run_per_second` that of the whole run without perfkit's recording:
+    start-up, waits, evaluations and checkpoints included. None where unknown. `energy_per_million` is in J, that of
+    timed steps. Costs are in the price's currency, None without a price.
     """
 
-    window_s: float
-    training_s: float
-    data_s: float
-    evaluation_s: float
-    outlier_s: float
-
-    @property
-    def share(self) -> float:
-        """The share of training."""
-        return self.training_s / self.window_s
+    per_step: float
+    per_second: float | None
+    run_per_second: float | None
+    energy_per_million: Quantity
+    cost_per_million: float | None = None
+    run_cost_per_million: float | None = None
 
 
 class LiveSummary(Struct):
@@ -114,8 +114,9 @@ class LoopAnalysis(Struct):
     units that all ranks train on in a step, 0 where unknown. `live_log` is set for a continuously watched loop.
     `stacks` is set where Python stacks were sampled. `tokens` is None where batches do not name theirs; `padded_share`
     is the share of padding among the tokens of the model's first calls, None where unknown. `collection_mean_s` is the
-    mean time of a timed step in which Python collected garbage, on the worst rank. `goodput` is None without timed
-    steps.
+    mean time of a timed step in which Python collected garbage, on the worst rank. `wall_time` is that of the first
+    rank's whole run, None while it runs, and `goodput` the share of training in it without perfkit's recording.
+    `useful` is None where the useful tokens of a step are unknown.
     """
 
     step_marker: str
@@ -145,4 +146,6 @@ class LoopAnalysis(Struct):
     padded_share: float | None = None
     collection_mean_s: float | None = None
     tokens: TokenUse | None = None
-    goodput: Goodput | None = None
+    wall_time: WallTimeParts | None = None
+    goodput: float | None = None
+    useful: UsefulTokens | None = None

@@ -7,7 +7,6 @@ from statistics import fmean, median
 
 from perfkit.analysis.model.loop import (
     CountPerStep,
-    Goodput,
     LiveSummary,
     LoopAnalysis,
     LoopRank,
@@ -17,7 +16,7 @@ from perfkit.analysis.model.loop import (
 )
 from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
 from perfkit.analysis.suite.runs import get_step_times
-from perfkit.core.record import AttachedLoop, RankRecord, StepSamples
+from perfkit.core.record import AttachedLoop, RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
 from perfkit.store.stacks import SampledStacks
 
@@ -70,7 +69,8 @@ def build_loop(
         collection_mean_s=max((fmean(each.collection_s) for _, each in watched if each.collection_s), default=None),
         ranks=ranks,
         tokens=summarize_tokens([attached for _, attached in watched]),
-        goodput=compute_goodput(first.samples, loop, outliers if slowest[0] is first else _find_outliers(first)),
+        wall_time=loop.wall_time,
+        goodput=None if loop.wall_time is None else loop.wall_time.share,
     )
 
 
@@ -89,41 +89,12 @@ def summarize_tokens(loops: Sequence[AttachedLoop]) -> TokenUse | None:
         return None
     padding = [tokens.padding * share for tokens, share in counted if tokens.padding is not None]
     labeled = [tokens.labeled * share for tokens, share in counted if tokens.labeled is not None]
+    useful = [tokens.useful * share for tokens, share in counted if tokens.useful is not None]
     return TokenUse(
         computed=sum(tokens.computed * share for tokens, share in counted),
         padding=sum(padding) if len(padding) == len(counted) else None,
         labeled=sum(labeled) if len(labeled) == len(counted) else None,
-    )
-
-
-def compute_goodput(samples: StepSamples, loop: AttachedLoop, outliers: StepOutliers | None) -> Goodput | None:
-    """Split the wall time of one rank's timed steps and of those with an evaluation; None without timed steps.
-
-    A step with an evaluation trains as long as the median step without its wait for data, and evaluates in the rest.
-    The excess of steps of more than twice the median is not training (a checkpoint, a log, a compilation); its waits
-    for data are waits for data.
-    """
-    walls = samples.wall_s
-    if not walls or not sum(walls):
-        return None
-    waits = loop.data_wait_s or (0.0,) * len(walls)
-    if len(waits) != len(walls):
-        return None
-    usual = median(step - wait for step, wait in zip(walls, waits, strict=True))
-    waits_beside = loop.excluded_waits_s or (0.0,) * len(loop.excluded_steps_s)
-    window_s = sum(walls) + sum(loop.excluded_steps_s)
-    evaluation_s = sum(
-        max(0.0, step - wait - usual) for step, wait in zip(loop.excluded_steps_s, waits_beside, strict=False)
-    )
-    data_s = min(sum(waits) + sum(waits_beside), window_s - evaluation_s)
-    excess_s = 0.0 if outliers is None else outliers.excess_s * len(walls) * (1 - (outliers.data_share or 0.0))
-    outlier_s = min(excess_s, window_s - evaluation_s - data_s)
-    return Goodput(
-        window_s=window_s,
-        training_s=window_s - evaluation_s - data_s - outlier_s,
-        data_s=data_s,
-        evaluation_s=evaluation_s,
-        outlier_s=outlier_s,
+        useful=sum(useful) if len(useful) == len(counted) else None,
     )
 
 

@@ -9,13 +9,16 @@ from msgspec.structs import replace
 from perfkit.analysis.compare.device_clocks import summarize_clocks
 from perfkit.analysis.compare.rank_environments import compare_rank_environments
 from perfkit.analysis.model.fleet import CPU_TIME, STEP, CollectiveVolume, StepGrid, TimedRank
+from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.prediction import Prediction
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import CollectiveRow, RankTrace
 from perfkit.analysis.ranks.grid import build_step_grid
 from perfkit.analysis.suite.attached_loop import build_loop
+from perfkit.analysis.suite.cost import compute_useful_tokens
 from perfkit.analysis.suite.engagement import is_engaged, is_engaged_in_part
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
+from perfkit.analysis.suite.variant_figures import VariantFigures
 from perfkit.analysis.suite.variant_verdicts import VariantData, Verdicts, get_emulation_reason
 from perfkit.analysis.trace.op_tables import keep_longest_rows
 from perfkit.core.record import ExpertLoad, RankRecord, StepSamples
@@ -244,8 +247,17 @@ def build_variant(
         trace_backend=records[0].trace_backend if records else "",
         trace_backend_reason=records[0].trace_backend_reason if records else "",
         clocks=summarize_clocks(rank.record for run in runs.runs for rank in run.ranks),
-        loop=build_loop(records, None if runs.main is None else runs.main.ranks[0].live, _read_rank_stacks(runs)),
+        loop=_build_loop(runs, figures),
     )
+
+
+def _build_loop(runs: VariantRuns, figures: VariantFigures) -> LoopAnalysis | None:
+    """The attached loop, with what its useful tokens take; None for perfkit's own."""
+    live = None if runs.main is None else runs.main.ranks[0].live
+    loop = build_loop(runs.records, live, _read_rank_stacks(runs))
+    if loop is None:
+        return None
+    return replace(loop, useful=compute_useful_tokens(loop, figures.step_time, figures.energy.step))
 
 
 def _read_rank_stacks(runs: VariantRuns) -> Iterator[SampledStacks]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from perfkit.core.record import TokenCounts
 
@@ -14,17 +15,19 @@ _DEEPEST = 4
 
 # Names of the inputs, of Transformers' tokenizers and of an encoder and decoder.
 _IDS = ("input_ids", "decoder_input_ids")
-_LABELS, _MASK, _OFFSETS = "labels", "attention_mask", "cu_seq"
+_LABELS, _MASK, _OFFSETS, _PLACES = "labels", "attention_mask", "cu_seq", "position_ids"
 # Of `torch.nn.CrossEntropyLoss`: a position with this label has no loss.
 _IGNORED = -100
 
 
 class BatchTokens(NamedTuple):
-    """Positions of a batch. `padding` is None where nothing shows it, and `labeled` without a label for each."""
+    """Positions of a batch. `padding` is None where nothing shows it, and `labeled` without a label for each. `useful`
+    have a label and are no padding: a collator may give padding a label, and the loss then trains it."""
 
     computed: int
     padding: int | None
     labeled: int | None
+    useful: int | None
 
 
 @dataclass(slots=True)
@@ -51,43 +54,74 @@ def sum_tokens(steps: Sequence[StepTokens]) -> TokenCounts | None:
         return None
     padding = [batch.padding for batch in batches if batch.padding is not None]
     labeled = [batch.labeled for batch in batches if batch.labeled is not None]
+    useful = [batch.useful for batch in batches if batch.useful is not None]
     return TokenCounts(
         batches=len(batches),
         computed=sum(batch.computed for batch in batches),
         padding=sum(padding) if len(padding) == len(batches) else None,
         labeled=sum(labeled) if len(labeled) == len(batches) else None,
+        useful=sum(useful) if len(useful) == len(batches) else None,
     )
 
 
 def count_batch_tokens(batch: Any) -> BatchTokens | None:
     """Count the tokens of a batch in main memory; None for one without token ids by name.
 
-    Padding is where the attention mask of a row is 0, and in packed rows what lies behind the last offset
-    (`cu_seqlens`). A batch on a device is not asked for its numbers: that would wait for all work before it. NumPy
-    counts, since ops of torch would be in the program's traces.
+    Padding is where the attention mask of a row is 0. In packed rows it is what lies behind the last offset
+    (`cu_seqlens`, `cu_seq_lens_q`), or where positions that began anew more than once stay at 0 to the row's end
+    (`position_ids`). Useful are labels that the loss takes, without padding; without labels what is no padding. A batch
+    on a device is not asked for its numbers: that would wait for all work before it. NumPy counts, since ops of torch
+    would be in the program's traces.
     """
     for mapping in _walk_mappings(batch):
         ids = next((mapping[name] for name in _IDS if isinstance(mapping.get(name), torch.Tensor)), None)
         if ids is not None and _is_readable(ids) and ids.dim() in (1, 2) and ids.numel():
-            return BatchTokens(ids.numel(), _count_padding(mapping, ids), _count_labels(mapping, ids))
+            is_padding, is_labeled = _find_padding(mapping, ids), _find_labels(mapping, ids)
+            useful = is_labeled if is_padding is None else ~is_padding
+            if is_padding is not None and is_labeled is not None:
+                useful = is_labeled & ~is_padding
+            return BatchTokens(ids.numel(), _count(is_padding), _count(is_labeled), _count(useful))
     return None
 
 
-def _count_padding(mapping: Mapping[str, Any], ids: torch.Tensor) -> int | None:
+def _find_padding(mapping: Mapping[str, Any], ids: torch.Tensor) -> NDArray[np.bool_] | None:
+    """True for each position that is padding; None where nothing shows it."""
     mask = mapping.get(_MASK)
     if _is_readable(mask) and mask.shape == ids.shape:
-        return ids.numel() - int(np.count_nonzero(mask.numpy()))
+        return np.asarray(mask.numpy() == 0)
     for name, value in mapping.items():
         if name.startswith(_OFFSETS) and _is_readable(value) and value.dim() == 1:
-            return max(0, ids.numel() - int(value.numpy()[-1])) if value.numel() else None
+            if not value.numel():
+                return None
+            return np.asarray(np.arange(ids.numel()).reshape(ids.shape) >= value.numpy()[-1])
+    places = mapping.get(_PLACES)
+    if _is_readable(places) and places.shape == ids.shape:
+        unplaced = _find_unplaced(np.atleast_2d(places.numpy()))
+        return None if unplaced is None else unplaced.reshape(ids.shape)
     return None
 
 
-def _count_labels(mapping: Mapping[str, Any], ids: torch.Tensor) -> int | None:
+def _find_unplaced(places: NDArray[np.integer[Any]]) -> NDArray[np.bool_] | None:
+    """The padding of packed rows by their positions, which begin at 0 with each sequence: the last zeros of a row where
+    they are two or more. None where no row is packed: padding has positions, too.
+    """
+    begins = places == 0
+    if not (begins.sum(-1) > 1).any():
+        return None
+    trailing = np.logical_and.accumulate(begins[:, ::-1], axis=-1)[:, ::-1]
+    return np.asarray(trailing & (trailing.sum(-1, keepdims=True) > 1))
+
+
+def _find_labels(mapping: Mapping[str, Any], ids: torch.Tensor) -> NDArray[np.bool_] | None:
+    """True for each position with a label that the loss takes; None without a label for each."""
     labels = mapping.get(_LABELS)
     if not _is_readable(labels) or labels.shape != ids.shape:
         return None
-    return int(np.count_nonzero(labels.numpy() != _IGNORED))
+    return np.asarray(labels.numpy() != _IGNORED)
+
+
+def _count(chosen: NDArray[np.bool_] | None) -> int | None:
+    return None if chosen is None else int(np.count_nonzero(chosen))
 
 
 def _is_readable(value: Any) -> TypeGuard[torch.Tensor]:

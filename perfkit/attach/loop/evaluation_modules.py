@@ -15,7 +15,7 @@ def find_evaluation_modules(called: Iterable[nn.Module]) -> tuple[nn.Module, ...
 
     Stock modules of torch have no methods that call their parts.
     """
-    models = list(dict.fromkeys(inner for module in called for inner in _list_inner_modules(module)))
+    models = list(dict.fromkeys(inner for module in called for inner in list_inner_modules(module)))
     parts = [part for model in models if not _is_stock(model) for part in _list_parts(model)]
     others = dict.fromkeys([*models, *parts, *_find_copies(models)])
     for module in called:
@@ -23,13 +23,13 @@ def find_evaluation_modules(called: Iterable[nn.Module]) -> tuple[nn.Module, ...
     return tuple(others)
 
 
-def _list_inner_modules(module: nn.Module) -> Iterator[nn.Module]:
+def list_inner_modules(module: nn.Module) -> Iterator[nn.Module]:
     """`module`, and what it holds that has all of its parameters, from the outermost on."""
     yield module
     own = {id(parameter) for parameter in module.parameters()}
     for child in module.children():
         if own and own == {id(parameter) for parameter in child.parameters()}:
-            yield from _list_inner_modules(child)
+            yield from list_inner_modules(child)
 
 
 def _list_parts(module: nn.Module) -> Iterator[nn.Module]:

@@ -29,6 +29,8 @@ from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.compile_exclusion import call_uncompiled, exclude_from_compile, is_compiling
 from perfkit.techniques.base.call_wrappers import Call, wrap_calls
 
+LOADER_ITERATOR = _BaseDataLoaderIter  # its `__next__` gives the batches of every DataLoader
+
 _OURS = tuple(f"{Path(perfkit.__file__).parent / name}{os.sep}" for name in ("attach", "instruments"))
 
 
@@ -58,7 +60,7 @@ class LoopHooks:
 
     def __init__(self, follower: Follower, guard: Guard) -> None:
         self._follower = follower
-        self._guard = guard
+        self.guard = guard
         self._thread: int | None = None
         self._optimizer: Optimizer | None = None  # the one that is stepping
         self._inside: set[str] = set()
@@ -75,7 +77,7 @@ class LoopHooks:
             register_optimizer_step_pre_hook(self._handle_step_begin).remove,
             register_optimizer_step_post_hook(self._handle_step_end).remove,
             self._wrap_function(torch.autograd, "_engine_run_backward", "backward"),
-            self._wrap_function(_BaseDataLoaderIter, "__next__", "data"),
+            self._wrap_function(LOADER_ITERATOR, "__next__", "data"),
             functools.partial(gc.callbacks.remove, self._handle_collection),
         ]
         gc.callbacks.append(self._handle_collection)
@@ -110,14 +112,14 @@ class LoopHooks:
         # An optimizer may be a wrapper that steps another. One that has not ended otherwise has failed.
         if self._optimizer is None or self._optimizer is optimizer or not _is_within_another_step():
             self._optimizer = optimizer
-            call_uncompiled(self._guard, self._follower.stepping, optimizer)
+            call_uncompiled(self.guard, self._follower.stepping, optimizer)
 
     @exclude_from_compile
     def _handle_step_end(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if is_compiling() or not self._on or self._optimizer is not optimizer or not self._is_own_thread():
             return
         self._optimizer = None
-        call_uncompiled(self._guard, self._follower.stepped, optimizer)
+        call_uncompiled(self.guard, self._follower.stepped, optimizer)
 
     def _handle_collection(self, phase: str, _info: dict[str, int]) -> None:
         if not self._on or self._thread not in (None, threading.get_ident()):
@@ -125,7 +127,7 @@ class LoopHooks:
         if phase == "start":
             self._collecting_since_ns = time.perf_counter_ns()
         elif self._collecting_since_ns:
-            call_uncompiled(self._guard, self._follower.collected, time.perf_counter_ns() - self._collecting_since_ns)
+            call_uncompiled(self.guard, self._follower.collected, time.perf_counter_ns() - self._collecting_since_ns)
             self._collecting_since_ns = 0
 
     def _wrap_module(self, module: nn.Module, original: Call) -> Call:
@@ -134,7 +136,7 @@ class LoopHooks:
             mine = self._on and not is_compiling() and self._thread in (None, threading.get_ident())
             if not mine or self._calling or is_in_backward():  # within another's call, or run again for a backward pass
                 return original(*args, **kwargs)
-            call_uncompiled(self._guard, self._follower.forward, module, args, kwargs)
+            call_uncompiled(self.guard, self._follower.forward, module, args, kwargs)
             self._calling = True
             try:
                 return original(*args, **kwargs)
@@ -155,13 +157,13 @@ class LoopHooks:
             if not outer:
                 return original(*args, **kwargs)
             self._inside.add(phase)
-            call_uncompiled(self._guard, self._follower.began, phase)
+            call_uncompiled(self.guard, self._follower.began, phase)
             result = None
             try:
                 result = original(*args, **kwargs)
             finally:
                 self._inside.discard(phase)
-                call_uncompiled(self._guard, self._follower.ended, phase, result)
+                call_uncompiled(self.guard, self._follower.ended, phase, result)
             return result
 
         def put_back() -> None:

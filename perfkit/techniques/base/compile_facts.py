@@ -1,22 +1,18 @@
 """Counts torch.compile's work in this process so far: graphs, breaks, recompilations, time, caches."""
 
-import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from perfkit.core.record import Recompilation
+from perfkit.techniques.base.failed_guards import FailedGuard, join_values, read_guard
 
 _LONGEST_LINE = 80
 # Compilations that torch remembers, by default 64: a backward graph is one, too.
 _REMEMBERED = 4096
-# `0/3: ` before a guard: the graph that it belongs to; and what follows it: the user's code.
-_GRAPH_NUMBER = re.compile(r"^\S+/\d+: ")
-_CODE_OF_GUARD = re.compile(r"\s+# ")
-# What changes from one failure of a guard to the next.
-_VALUES = re.compile(r"\. expected | == ")
 
 
 def has_compiled_frames() -> bool:
@@ -81,14 +77,18 @@ def collect_compile_notes() -> dict[str, str]:
     return {fact: note for fact, note in notes.items() if note}
 
 
-def collect_recompilations() -> tuple[Recompilation, ...]:
-    """Collect the recompilations so far by function and guard, those that took longest first."""
+def collect_recompilations(steps: Mapping[str, int] | None = None) -> tuple[Recompilation, ...]:
+    """Collect the recompilations so far by function and guard, those that took longest first.
+
+    Args:
+        steps: the step in which each compilation began, by its number (`0/1`), where somebody followed them.
+    """
     if "torch._dynamo" not in sys.modules:
         return ()
     functions: dict[str, str] = {}
     limited: set[str] = set()
     backward_s: dict[str, float] = {}
-    remade: dict[tuple[str, str], list[Any]] = {}
+    remade: dict[tuple[str, str], list[tuple[Any, FailedGuard]]] = {}
     for entry in torch._dynamo.utils.get_compilation_metrics():
         if entry.compile_id is None:
             continue
@@ -96,8 +96,8 @@ def collect_recompilations() -> tuple[Recompilation, ...]:
         if entry.co_name:
             functions[code] = f"{entry.co_name} ({Path(entry.co_filename or '').name}:{entry.co_firstlineno})"
         if _is_recompilation(entry):
-            guard = _describe_guard(entry.recompile_reason or "")
-            remade.setdefault((code, _VALUES.split(guard)[0]), []).append(entry)
+            guard = read_guard(entry.recompile_reason or "")
+            remade.setdefault((code, guard.kind), []).append((entry, guard))
         elif entry.recompile_reason:
             limited.add(code)
         if entry.is_forward is False:
@@ -105,10 +105,14 @@ def collect_recompilations() -> tuple[Recompilation, ...]:
     rows = [
         Recompilation(
             function=functions.get(code, "unknown function"),
-            guard=_describe_guard(entries[-1].recompile_reason),
+            guard=entries[-1][1].text,
             count=len(entries),
-            seconds=sum((each.duration_us or 0) / 1e6 + backward_s.get(each.compile_id, 0.0) for each in entries),
+            seconds=sum((each.duration_us or 0) / 1e6 + backward_s.get(each.compile_id, 0.0) for each, _ in entries),
             limited=code in limited,
+            argument=entries[-1][1].argument,
+            dimension=entries[-1][1].dimension,
+            values=join_values([guard for _, guard in entries]),
+            steps=tuple(steps[each.compile_id] for each, _ in entries if each.compile_id in steps) if steps else (),
         )
         for (code, _), entries in remade.items()
     ]
@@ -118,11 +122,6 @@ def collect_recompilations() -> tuple[Recompilation, ...]:
 def _is_recompilation(entry: Any) -> bool:
     """True if a graph was made since a guard failed; where torch's limit of graphs is reached, none is made."""
     return bool(entry.recompile_reason) and entry.fail_type is None
-
-
-def _describe_guard(reason: str) -> str:
-    """`k == 1`, of `0/0: k == 1      # def f(x, k): ...`."""
-    return _CODE_OF_GUARD.split(_GRAPH_NUMBER.sub("", _get_first_line(reason)))[0]
 
 
 def _explain_missing_graph() -> str:

@@ -12,9 +12,10 @@ from perfkit.core.units import format_seconds
 # Guards that fail, in torch's words, and what to do.
 _REMEDIES = (
     (
-        ("size mismatch", ".size()", "rank mismatch"),
-        "Mark the dimension with torch._dynamo.mark_dynamic, compile with dynamic=True, or pad to few sizes.",
+        ("size mismatch", ".size()"),
+        "Mark the dimension with torch._dynamo.mark_dynamic, compile with dynamic=True, or pad or bucket to few sizes.",
     ),
+    (("rank mismatch",), "Give the function tensors with one number of dimensions: reshape them before."),
     (("len(",), "Give the function lists of one length, or keep the loop over them out of it."),
     (
         ("dtype mismatch", "device mismatch", "stride mismatch", "requires_grad"),
@@ -77,6 +78,7 @@ def find_recompilations(suite: SuiteView) -> Iterator[Finding]:
             continue
         count, seconds = sum(row.count for row in rows), sum(row.seconds for row in rows)
         limited = list(dict.fromkeys(row.function for row in rows if row.limited))
+        steps = {step for row in rows for step in row.steps}
         more = f"; {len(rows) - _NAMED} more guards" if len(rows) > _NAMED else ""
         if limited:
             more += f"; torch's limit of graphs is reached: other inputs run uncompiled in {', '.join(limited)}"
@@ -86,18 +88,33 @@ def find_recompilations(suite: SuiteView) -> Iterator[Finding]:
             title=f"{variant.name}: {count:,} recompilation{'' if count == 1 else 's'}, {format_seconds(seconds)}",
             variant=variant.name,
             evidence="; ".join(map(_describe_recompilation, rows[:_NAMED])) + more,
-            action=_choose_remedy(rows[0].guard),
-            figures={"recompilations": count, "compile_s": seconds, "limited": len(limited)},
+            action=_choose_remedy(rows[0]),
+            figures={"recompilations": count, "compile_s": seconds, "limited": len(limited)}
+            | ({"steps": len(steps)} if steps else {}),
         )
 
 
 def _describe_recompilation(row: Recompilation) -> str:
-    """`7 x k == 1 in forward (model.py:12), 1.20 s`."""
-    return f"{row.count:,} x {row.guard} in {row.function}, {format_seconds(row.seconds)}"
+    """`7 x x.size(1) (12, 17, 9) in forward (model.py:12), steps 2, 5 and 9, 1.20 s`."""
+    changed = row.guard
+    if row.dimension is not None:
+        changed = f"{row.argument}.size({row.dimension})"
+    elif row.argument and row.values and " mismatch" not in row.guard:
+        changed = row.argument
+    values = f" ({', '.join(row.values)})" if row.values and changed != row.guard else ""
+    named = [f"{step:,}" for step in row.steps[:_NAMED]]
+    more = f" and {len(row.steps) - _NAMED:,} more" if len(row.steps) > _NAMED else ""
+    steps = f", step{'' if len(row.steps) == 1 else 's'} {', '.join(named)}{more}" if named else ""
+    return f"{row.count:,} x {changed}{values} in {row.function}{steps}, {format_seconds(row.seconds)}"
 
 
-def _choose_remedy(guard: str) -> str:
-    return next((remedy for words, remedy in _REMEDIES if any(word in guard for word in words)), _OTHERWISE)
+def _choose_remedy(row: Recompilation) -> str:
+    if row.dimension is not None and row.argument:
+        return (
+            f"Call torch._dynamo.mark_dynamic({row.argument}, {row.dimension}) before the compiled function, compile "
+            "with dynamic=True, or pad or bucket to few sizes."
+        )
+    return next((remedy for words, remedy in _REMEDIES if any(word in row.guard for word in words)), _OTHERWISE)
 
 
 def _describe_count(summary: CompileSummary) -> str:

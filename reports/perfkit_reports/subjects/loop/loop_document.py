@@ -6,8 +6,8 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table, Text
 from perfkit_reports.document.document import Document
 from perfkit_reports.document.weight import Weight
-from perfkit_reports.subjects.loop import loop_facts, loop_headline, stacks
-from perfkit_reports.subjects.suite import communication, predictions, sections, suite_columns
+from perfkit_reports.subjects.loop import goodput, loop_facts, loop_headline, stacks
+from perfkit_reports.subjects.suite import communication, experts, predictions, sections, suite_columns
 from perfkit_reports.subjects.suite.traced_sections import (
     build_trace_details,
     build_traced_section,
@@ -34,6 +34,8 @@ def build_document(analysis: Analysis) -> Document:
             *predictions.build_prediction_sections(analysis),
             sections.build_findings_section(analysis, "Loop", "" if examined else _UNFOUND),
             *build_traced_section(analysis, "loop", "the first step to a later capture's"),
+            *goodput.build_sections(analysis),
+            *experts.build_sections(analysis),
         ],
         details=[
             *build_trace_details(analysis, "loop"),

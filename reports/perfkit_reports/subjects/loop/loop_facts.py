@@ -1,6 +1,6 @@
 """Facts on the recording of an attached loop."""
 
-from perfkit.analysis.model.loop import CountPerStep, Goodput, LoopAnalysis, LoopRank, Slowdown, TokenUse
+from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, TokenUse
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.core import units
 from perfkit_reports.cells import format_factor, make_optional_cell
@@ -32,8 +32,6 @@ def list_facts(loop: LoopAnalysis) -> list[tuple[str, Cell]]:
         items.append((f"{loop.unit.capitalize() or 'Samples'} per step", _make_units_cell(loop)))
     if loop.tokens is not None:
         items.append(("Tokens per step", _make_tokens_cell(loop.tokens)))
-    if loop.goodput is not None:
-        items.append(("Goodput", _make_goodput_cell(loop.goodput)))
     if loop.excluded_steps_s:
         longest = units.format_seconds(max(loop.excluded_steps_s))
         excluded = f"{format_plural(len(loop.excluded_steps_s), 'step')} with evaluation, up to {longest}"
@@ -78,25 +76,15 @@ def _make_units_cell(loop: LoopAnalysis) -> Cell:
 
 
 def _make_tokens_cell(tokens: TokenUse) -> Cell:
-    """`8,192, 62.0 % padding, 21.0 % labeled`."""
+    """`8,192, 62.0 % padding, 21.0 % labeled, 20.0 % useful`."""
     parts = [f"{tokens.computed:,.0f}"]
     if tokens.padding_share is not None:
         parts.append(f"{units.format_percent(tokens.padding_share)} padding")
     if tokens.labeled is not None:
         parts.append(f"{units.format_percent(tokens.labeled / tokens.computed)} labeled")
+    if tokens.useful is not None and tokens.labeled is not None:
+        parts.append(f"{units.format_percent(tokens.useful / tokens.computed)} useful")
     return Cell(", ".join(parts), detail="positions in the batches of DataLoaders", value=tokens.computed)
-
-
-def _make_goodput_cell(goodput: Goodput) -> Cell:
-    """The share of training in the wall time, and where the rest goes."""
-    others = (
-        (goodput.data_s, "waiting for data"),
-        (goodput.evaluation_s, "evaluation"),
-        (goodput.outlier_s, "outlier steps"),
-    )
-    rest = [f"{units.format_percent(seconds / goodput.window_s)} {name}" for seconds, name in others if seconds > 0]
-    text = f"{units.format_percent(goodput.share)} of {units.format_seconds(goodput.window_s)} in training steps"
-    return Cell("; ".join([text, *rest]), detail="wall time of timed steps and evaluations", value=goodput.share)
 
 
 def _make_step_cell(loop: LoopAnalysis) -> Cell:

@@ -11,6 +11,7 @@ from perfkit.core import units
 from perfkit.core.record import MachineLoad, RunStatus
 from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import format_factor
+from perfkit_reports.subjects.loop.goodput import describe_goodput
 from perfkit_reports.subjects.suite.suite_cells import make_step_time_cell
 from perfkit_reports.subjects.trace.limit import JOINED, LARGE, join_unplaced
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence
@@ -67,6 +68,8 @@ def list_remarks(variants: Sequence[Variant], load: MachineLoad | None) -> list[
     loop = first.loop
     if count_repeated_warnings(first):
         lines += [format_sentence(note.text) for note in first.warnings[:1]]
+    if loop is not None and loop.wall_time is not None and (line := describe_goodput(loop.wall_time)):
+        lines.append(line)
     if noisy := describe_machine_load(load):
         lines.append(format_sentence(noisy))
     if loop is not None and isinstance(first.step_time, MedianEstimate):

@@ -30,11 +30,32 @@ _CLAIMS: tuple[Column[ClaimResult], ...] = (
     Column("Result", lambda claim: _OUTCOMES[claim.outcome], numeric=False),
     Column("Evidence", lambda claim: Cell(claim.evidence), numeric=False, wrap=True),
 )
+_MOST_STEPS = 6
+
+
+def _make_changed_cell(row: Recompilation) -> Cell:
+    """`x, dimension 1: 12, 17, 9`."""
+    if not row.argument:
+        return make_unknown_cell("the guard names no argument")
+    place = "" if row.dimension is None else f", dimension {row.dimension}"
+    values = f": {', '.join(row.values)}" if row.values else ""
+    return Cell(f"{row.argument}{place}{values}")
+
+
+def _make_steps_cell(row: Recompilation) -> Cell:
+    if not row.steps:
+        return make_unknown_cell("not followed step by step")
+    more = f" and {len(row.steps) - _MOST_STEPS:,} more" if len(row.steps) > _MOST_STEPS else ""
+    return Cell(", ".join(f"{step:,}" for step in row.steps[:_MOST_STEPS]) + more, value=row.steps[0])
+
+
 _RECOMPILATIONS: tuple[Column[Recompilation], ...] = (
     Column("Function", lambda row: Cell(row.function), numeric=False),
+    Column("Changed", _make_changed_cell, numeric=False, wrap=True),
     Column("Last failed guard", lambda row: Cell(row.guard), numeric=False, wrap=True),
     Column("Count", lambda row: Cell(f"{row.count:,}", value=row.count)),
     Column("Compile time", lambda row: make_seconds_cell(row.seconds)),
+    Column("Steps", _make_steps_cell, numeric=False),
     Column("Limit reached", lambda row: Cell("yes" if row.limited else "no"), numeric=False),
 )
 

@@ -11,13 +11,13 @@ from perfkit_reports.document.blocks import Block, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import Column
 
-_HOW = (
-    "Measured on one batch per rank after the timed steps; variants may have trained for different numbers of steps.",
-    (
-        "An expert's load is the number of tokens sent to it. Tokens that no expert takes are dropped and bypass the "
-        "layer."
-    ),
+_MEANING = (
+    "An expert's load is the number of tokens sent to it. Tokens that no expert takes are dropped and bypass the layer."
 )
+_AFTER = (
+    "Measured on one batch per rank after the timed steps; variants may have trained for different numbers of steps."
+)
+_ATTACHED = "Measured on each router's first call in one warm-up step."
 
 
 def build_sections(analysis: Analysis) -> Iterator[Section]:
@@ -27,7 +27,8 @@ def build_sections(analysis: Analysis) -> Iterator[Section]:
         return
     first = next((variant for variant in variants if variant.is_baseline), variants[0])
     chart = expert_loads.build_chart(first.name, first.expert_loads)
-    yield Section("experts", "Experts", (_build_table(variants), chart), intro=_HOW)
+    basis = _AFTER if first.loop is None else _ATTACHED
+    yield Section("experts", "Experts", (_build_table(variants), chart), intro=(basis, _MEANING))
 
 
 def _build_table(variants: Sequence[Variant]) -> Table:

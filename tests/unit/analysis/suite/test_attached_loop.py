@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
-from perfkit.analysis.suite.attached_loop import build_loop, compute_goodput, summarize_tokens
-from perfkit.core.record import AttachedLoop, RankRecord, StepSamples, TokenCounts
+from perfkit.analysis.suite.attached_loop import build_loop, summarize_tokens
+from perfkit.core.record import AttachedLoop, RankRecord, TokenCounts
 from tests.fixtures.suites import record
 
 
@@ -138,35 +138,3 @@ def test_a_batch_that_an_excluded_step_fetched_is_not_missing() -> None:
     use = summarize_tokens([attached(tokens=TokenCounts(batches=5, computed=500), fetches=(2, 1, 2))])
     assert use is not None
     assert use.computed == 200
-
-
-def test_the_window_is_split_without_remainder() -> None:
-    # 8 steps of 0.1 s, of which one takes 0.5 s; each waits 0.02 s for data. One more of 1 s evaluates, and waits
-    # 0.05 s. So it trains for 0.08 s, as the others do.
-    walls = (0.1,) * 7 + (0.5,)
-    outliers = StepOutliers(count=1, steps=8, shortest_ratio=5, longest_ratio=5, excess_s=0.05, data_share=0.25)
-    goodput = compute_goodput(
-        StepSamples(wall_s=walls),
-        attached(data_wait_s=(0.02,) * 8, excluded_steps_s=(1.0,), excluded_waits_s=(0.05,)),
-        outliers,
-    )
-    assert goodput is not None
-    assert goodput.window_s == pytest.approx(2.2)
-    assert goodput.evaluation_s == pytest.approx(1 - 0.05 - 0.08)
-    assert goodput.data_s == pytest.approx(0.16 + 0.05)
-    assert goodput.outlier_s == pytest.approx(0.3)
-    assert goodput.training_s == pytest.approx(2.2 - 0.87 - 0.21 - 0.3)
-    assert goodput.share == pytest.approx(0.82 / 2.2)
-
-
-def test_a_loop_that_only_trains() -> None:
-    goodput = compute_goodput(StepSamples(wall_s=(0.1, 0.1)), attached(), None)
-    assert goodput is not None
-    assert goodput.share == 1
-    assert compute_goodput(StepSamples(), attached(), None) is None
-
-
-def test_waits_are_not_more_than_the_steps() -> None:
-    goodput = compute_goodput(StepSamples(wall_s=(0.1,)), attached(data_wait_s=(0.3,)), None)
-    assert goodput is not None
-    assert goodput.training_s == pytest.approx(0)

@@ -1,0 +1,1 @@
+"""The parts of a watched program's wall time: training, and what is none."""
