@@ -74,7 +74,7 @@ Exit codes: 0 done, 2 invalid request, 130 interrupted.
     metavar="SHARE|SIZE",
     help="Memory limit per rank, such as 0.9 or 64GiB; techniques that fit come first. Not for a TRACE.",
 )
-@click.option("--gpu", metavar="NAME", help="Plan a WORKLOAD for this GPU, such as h100-80g; see perfkit devices.")
+@click.option("--gpu", metavar="NAME", help="Plan a WORKLOAD for this GPU, such as h100; see perfkit devices.")
 @click.option("--device", metavar="ID", help="Device that a TRACE was recorded on, as for perfkit analyze.")
 @add_size_options
 @click.option(

@@ -16,6 +16,8 @@ Examples:
   perfkit devices h100                     only ids or names that contain this
   perfkit analyze trace.json.gz --device h100-sxm
 \b
+Where one device is meant, a model such as h100 is its fastest form; h100-94g is the one with that memory.
+\b
 Rates are dense, with fp32 accumulation; links are per direction. --json has every figure with its source.
 \b
 Exit codes: 0 done, 2 no such device.

@@ -32,7 +32,8 @@ _OPTIONS = (
     click.option(
         "--gpu",
         metavar="NAME[,NAME...]|all",
-        help="GPU to plan for, such as h100-80g; see perfkit devices. Several are compared: h100,a100-80g,l40s.",
+        help="GPU to plan for, such as h200; see perfkit devices. Several are compared (h100-80g,a100-80g,l40s), and "
+        "the forms of a model that differ in memory (h100).",
     ),
     click.option(
         "--gpus",

@@ -7,13 +7,14 @@ not listed has no datasheet ceilings; there is no nearest device and no default.
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from math import ceil
 
 import msgspec
 
-from perfkit.core.errors import make_unknown_name_error
+from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import CacheCapacity, Ceiling, CeilingKind, CeilingLevel
 
@@ -112,19 +113,22 @@ def get_units(device_name: str) -> int | None:
 
 
 def resolve_entry(text: str) -> CatalogEntry:
-    """The entry a user means: an id such as `h100-sxm`, a full name, or a model and its memory such as `h100-80g`.
+    """The entry a user means: an id such as `h100-sxm`, a full name, or a model, also with its memory (`h100-80g`).
 
-    An id may lack its hyphens (`rtx4090`).
+    An id may lack its hyphens (`rtx4090`). A model that comes in forms (`h100`) is the fastest of them, of those with
+    the named memory if one is named. A card with several memory sizes gets the named one.
 
-    Among the forms of a model with that memory (`h100-sxm`, `h100-pcie`), it is the one with the most units. A card
-    with several memory sizes gets the named one. A `UsageError` names the nearest ids.
+    Raises:
+        UsageError: an unknown name, with the nearest ids; or one that stands for several devices, with their ids: cards
+            of one name, or forms as fast as each other that differ in memory (`a100`).
     """
     name = text.strip().lower()
     by_id = {entry.id: entry for entry in load_catalog().devices}
     entry = by_id.get(name) or find_entry(text) or _find_model(name) or _find_joined(name)
+    if entry is None and (shared := find_candidates(text)):
+        raise _make_ambiguity_error(f"several devices are called {text.strip()!r}", shared)
     if entry is None:
-        shared = {entry.id for entry in find_candidates(text)}
-        raise make_unknown_name_error("device", name, shared or by_id)
+        raise make_unknown_name_error("device", name, by_id)
     return entry
 
 
@@ -133,20 +137,36 @@ _FORM = re.compile(r"(-(sxm2?|pcie|nvl|\d+gb))*")
 _WITH_MEMORY = re.compile(r"(?P<model>.+)-(?P<gb>\d+)(g|gb|gib)")
 
 
+def find_forms(model: str) -> tuple[CatalogEntry, ...]:
+    """The forms in which a model comes: of `h100` the SXM, PCIe and NVL cards; empty for a name that is no model's."""
+    name = model.strip().lower()
+    return tuple(
+        entry for entry in load_catalog().devices if entry.id.startswith(name) and _FORM.fullmatch(entry.id, len(name))
+    )
+
+
 def _find_model(name: str) -> CatalogEntry | None:
-    """The entry of a model, with or without its memory; None if unknown, or ambiguous without it."""
+    """The entry of a model, with or without its memory; None if unknown."""
     match = _WITH_MEMORY.fullmatch(name)
     model, memory = (match["model"], float(match["gb"])) if match else (name, None)
-    alike = [
-        entry
-        for entry in load_catalog().devices
-        if entry.id.startswith(model) and _FORM.fullmatch(entry.id, len(model))
-        and (memory is None or entry.memory_gb in (None, memory))
-    ]  # fmt: skip
-    if len({entry.memory_gb for entry in alike}) != 1:
+    forms = [entry for entry in find_forms(model) if memory is None or entry.memory_gb in (None, memory)]
+    if not forms:
         return None
-    most = max(alike, key=lambda entry: entry.derivation.units)
-    return most if memory is None else msgspec.structs.replace(most, memory_gb=memory)
+    most = max(map(_get_matrix_rate, forms))
+    fastest = [entry for entry in forms if _get_matrix_rate(entry) == most]
+    if len({entry.memory_gb for entry in fastest}) > 1:
+        raise _make_ambiguity_error(f"{name} comes with several memory sizes", fastest)
+    chosen = max(fastest, key=lambda entry: entry.memory_gb_s[0])
+    return chosen if memory is None else msgspec.structs.replace(chosen, memory_gb=memory)
+
+
+def _get_matrix_rate(entry: CatalogEntry) -> float:
+    """TFLOP/s of matrix products in 16 bits."""
+    return entry.derivation.units * entry.derivation.fma_per_clock * entry.derivation.clock_mhz * 2e-6
+
+
+def _make_ambiguity_error(problem: str, entries: Iterable[CatalogEntry]) -> UsageError:
+    return UsageError(f"{problem}: choose one of {', '.join(entry.id for entry in entries)}")
 
 
 def _find_joined(name: str) -> CatalogEntry | None:

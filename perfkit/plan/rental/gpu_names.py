@@ -1,13 +1,9 @@
 """Resolves the GPUs that `--gpu` names: one, several, or all of the catalog."""
 
-import re
-
 from perfkit.core.errors import UsageError
-from perfkit.devices.catalog.catalog import CatalogEntry, load_catalog, resolve_entry
+from perfkit.devices.catalog.catalog import CatalogEntry, find_forms, load_catalog, resolve_entry
 
 ALL = "all"
-# What the id of a form of a model has behind the model's name.
-_FORM = re.compile(r"(-(sxm2?|pcie|nvl|\d+gb))+")
 
 
 def resolve_gpus(text: str) -> tuple[CatalogEntry, ...]:
@@ -24,11 +20,6 @@ def resolve_gpus(text: str) -> tuple[CatalogEntry, ...]:
 def _resolve_word(word: str) -> list[CatalogEntry]:
     if not word:
         raise UsageError("empty name in --gpu: expected names separated by commas, such as h100-sxm,l40s")
-    name = word.lower()
-    forms = [
-        entry for entry in load_catalog().devices if entry.id.startswith(name) and _FORM.fullmatch(entry.id, len(name))
-    ]
+    forms = find_forms(word)
     sizes = {entry.memory_gb for entry in forms}
-    if len(sizes) > 1 and None not in sizes:
-        return forms
-    return [resolve_entry(word)]
+    return list(forms) if len(sizes) > 1 and None not in sizes else [resolve_entry(word)]

@@ -57,7 +57,7 @@ perfkit analyze missing.json
 perfkit analyze broken.json
 perfkit analyze truncated.json.gz
 perfkit analyze text.txt
-perfkit analyze trace.json --device h100
+perfkit analyze trace.json --device a100
 perfkit analyze trace.json --what-if gemm
 perfkit analyze trace.json --export perfeto
 perfkit memory

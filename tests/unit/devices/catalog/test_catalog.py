@@ -347,6 +347,38 @@ def test_a_device_can_be_named_by_its_short_id_or_in_full() -> None:
     assert resolve_entry("NVIDIA H100 PCIe").id == "h100-pcie"
 
 
+@pytest.mark.parametrize(
+    ("name", "entry_id", "memory_gb"),
+    [
+        ("h100", "h100-sxm", 80),
+        ("H200", "h200-sxm", 141),
+        ("p100", "p100-sxm2", 16),
+        ("a800", "a800-sxm-80gb", 80),
+        ("h100-94g", "h100-nvl", 94),
+        ("a100-80g", "a100-sxm-80gb", 80),
+        ("v100", "v100-sxm2", None),
+    ],
+)
+def test_a_model_is_its_fastest_form(name: str, entry_id: str, memory_gb: float | None) -> None:
+    entry = resolve_entry(name)
+    assert (entry.id, entry.memory_gb) == (entry_id, memory_gb)
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates"),
+    [
+        ("a100", ["a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-40gb", "a100-pcie-80gb"]),
+        ("gh200", ["gh200-96gb", "gh200-144gb"]),
+        ("NVIDIA GeForce RTX 3080", ["rtx-3080-12gb", "rtx-3080"]),
+    ],
+)
+def test_an_ambiguous_name_is_refused_with_its_candidates(name: str, candidates: list[str]) -> None:
+    with pytest.raises(UsageError) as raised:
+        resolve_entry(name)
+    assert raised.value.id == "usage.wrong"
+    assert str(raised.value).endswith(", ".join(candidates))
+
+
 @pytest.mark.parametrize("name", ["rtx4090", "RTX5070Ti", "h100sxm"])
 def test_an_id_may_lack_its_hyphens(name: str) -> None:
     assert resolve_entry(name).id.replace("-", "") == name.lower()

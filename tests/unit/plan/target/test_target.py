@@ -21,6 +21,7 @@ GIB = 2**30
         ("a100-40g", "a100-sxm-40gb", 40),
         ("a100-80gb", "a100-sxm-80gb", 80),
         ("h200", "h200-sxm", 141),
+        ("h100", "h100-sxm", 80),
         ("gh200-96g", "gh200-96gb", 96),
         ("rtx-4090", "rtx-4090", 24),
         ("rtx-3080-12g", "rtx-3080-12gb", 12),
@@ -41,7 +42,6 @@ def test_a_gpu_as_users_write_it(gpu: str, device: str, gib: int) -> None:
     [
         ("rtx-4091", "did you mean 'rtx-4090"),
         ("a100", "a100-pcie-40gb"),  # comes with 40 and with 80 GB
-        ("h100", "h100-nvl"),
         ("h100-96g", "h100"),
         ("abacus-1", "expected one of"),
         ("v100", "--gpu v100-sxm2-16g"),
