@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import Distribution, distributions
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -11,6 +12,8 @@ import msgspec
 # What comes with an interpreter and changes no training, and perfkit itself, which both sides get from one process.
 TOOLS = frozenset({"perfkit", "pip", "setuptools", "wheel", "uv"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Setuptools adds the folder of its own copies to the import path when it is imported.
+_BUNDLED = "_vendor"
 _OF_EXTRA = re.compile(r";.*\bextra\s*==")
 
 
@@ -31,7 +34,9 @@ class _Origin(msgspec.Struct):
 def list_installed(found: Iterable[Distribution] | None = None) -> dict[str, Package]:
     """The installed packages by normalized name; the first in the import path counts, as for imports."""
     packages: dict[str, Package] = {}
-    for each in distributions() if found is None else found:
+    if found is None:
+        found = distributions(path=[folder for folder in sys.path if Path(folder).name != _BUNDLED])
+    for each in found:
         name = normalize_name(each.name or "")
         if name and name not in packages:
             required = frozenset(

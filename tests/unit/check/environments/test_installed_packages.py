@@ -1,5 +1,10 @@
 """Which packages an environment has, and what depends on what."""
 
+import sys
+from pathlib import Path
+
+import pytest
+
 from perfkit.check.environments.installed_packages import (
     Package,
     find_dependents,
@@ -61,3 +66,13 @@ def test_names_are_normalized():
 def test_this_environment_has_what_it_runs_with():
     assert {"msgspec", "numpy"} <= list_versions().keys()
     assert "pip" not in list_versions()
+
+
+def test_copies_that_setuptools_brings_are_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    versions = list_versions()
+    copy = tmp_path / "_vendor" / "bundled_thing-1.0.dist-info" / "METADATA"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("Metadata-Version: 2.1\nName: bundled-thing\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "_vendor"))
+    assert str(tmp_path / "_vendor") in sys.path
+    assert list_versions() == versions
