@@ -11,9 +11,10 @@ WITHOUT = """
 import sys
 from importlib.machinery import PathFinder
 
-class Without:
-    def find_spec(name, path=None, target=None):
-        return None if name in {absent!r} else PathFinder.find_spec(name, path, target)
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name in {absent!r} else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 import perfkit.core.errors
