@@ -16,7 +16,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import parse_variants
 from perfkit.plan.advise.advice import AdviceOption, Goal
 from perfkit.plan.advise.advise import advise

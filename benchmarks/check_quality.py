@@ -29,7 +29,7 @@ from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.result import Verdict
 from perfkit.check.judge.sequential_tests import run_sequence
 from perfkit.core.files import write_json
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import Struct
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.store.pairs import LOCK_STEP, Pair

@@ -23,7 +23,7 @@ from perfkit.check.judge.process_pairs import CPU_TIME, compute_pair_ratio
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.side import MeasuredSide
 from perfkit.check.sides.suites import measure_sides
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, Struct, WorkloadSpec
 from perfkit.store.pairs import LOCK_STEP, Pair
 from perfkit.store.request import BenchRequest

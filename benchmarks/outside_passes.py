@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.store.layout import RECORD_FILE, SUITE_FILE, Suite, get_rank_folder
 
 

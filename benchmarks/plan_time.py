@@ -31,7 +31,8 @@ from perfkit.analysis.suite.compare import compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.core.cache_folder import get_cache_folder
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import RunStatus, Unknown
+from perfkit.core.record.quantity import Unknown
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.plan.rehearsal.rehearsal import rehearse_step
 from perfkit.plan.rehearsal.step_ops import Issued
 from perfkit.plan.rehearsal.technique_planning import is_compiled

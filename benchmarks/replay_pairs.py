@@ -22,7 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.data import DataLoader, Dataset
 
-from perfkit.core.record import STEP_MARK
+from perfkit.core.record.trace_marks import STEP_MARK
 from tests.fixtures.changed_programs import CHANGES, recorded_s, steps_of
 from tests.fixtures.synthetic_machine.replayed import replayed_file
 

@@ -19,7 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perfkit.core.files import write_json
-from perfkit.core.record import Measurement, QuantityOrigin, RunResult, RunStatus, make_measurement
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, make_measurement
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
 from perfkit.store.listing import list_runs

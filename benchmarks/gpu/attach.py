@@ -149,7 +149,7 @@ def bench_energy(setting: Setting) -> Found:
     subprocess.run(perfkit(*command, "--out", str(folder)), check=True)
     from perfkit.analysis.model.suite import Analysis
     from perfkit.core.files import read_json
-    from perfkit.core.record import Measurement
+    from perfkit.core.record.quantity import Measurement
 
     (variant,) = read_json(folder / "report.json", Analysis).variants
     quantity = variant.energy_per_step

@@ -74,7 +74,7 @@ def read_variants(folder: Path) -> dict[str, "Variant"]:
 
 def read_variant(folder: Path, name: str) -> "Variant":
     """One variant of a report; `Skipped` where it was skipped."""
-    from perfkit.core.record import RunStatus
+    from perfkit.core.record.rank_record import RunStatus
 
     variant = read_variants(folder)[name]
     if variant.status == RunStatus.SKIPPED:
@@ -86,7 +86,8 @@ def describe_variant(variant: "Variant") -> tuple[dict[str, Any], list[str]]:
     """The variant's figures, and its contradictions: claims that do not hold, and another end than `ok`."""
     from perfkit.analysis.memory.process_memory import RESIDUAL
     from perfkit.analysis.model.estimate import MedianEstimate
-    from perfkit.core.record import RunStatus, get_value
+    from perfkit.core.record.quantity import get_value
+    from perfkit.core.record.rank_record import RunStatus
 
     memory = variant.memory
     unexplained = None

@@ -70,7 +70,7 @@ def measure_techniques(names: Sequence[str], setting: Setting) -> Found:
 
 def check_variant(tried: Tried, variants: Mapping[str, "Variant"]) -> tuple[dict[str, Any], str, list[str]]:
     """The variant's figures, a line about it, and its contradictions; none where it was skipped."""
-    from perfkit.core.record import RunStatus
+    from perfkit.core.record.rank_record import RunStatus
 
     variant = variants[tried.variant]
     if variant.status == RunStatus.SKIPPED:

@@ -107,7 +107,8 @@ def measure_energy_pass(setting: Setting) -> Found:
 
     from perfkit.analysis.compare.device_clocks import describe_clock, summarize_clocks
     from perfkit.core.files import read_json
-    from perfkit.core.record import Measurement, RankRecord, RunStatus
+    from perfkit.core.record.quantity import Measurement
+    from perfkit.core.record.rank_record import RankRecord, RunStatus
     from perfkit.core.spec import ENERGY_S, LaunchSpec, RunSpec, Schedule, WorkloadSpec
     from perfkit.measure.launch.run_launch import launch_run
     from perfkit.store.layout import RECORD_FILE, get_rank_folder

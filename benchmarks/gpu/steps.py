@@ -25,7 +25,7 @@ from benchmarks.gpu.published import list_published, peak_flops
 from benchmarks.gpu.rows import Found, Row, Setting, main
 
 if TYPE_CHECKING:
-    from perfkit.core.record import StepSamples
+    from perfkit.core.record.step_samples import StepSamples
     from perfkit.core.spec import WorkloadSpec
     from perfkit.measure.interleaving.resident_teams import Team
 

@@ -8,7 +8,7 @@ from benchmarks.plan_score import ScoredVariant, format_summary, score_folder, s
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Prediction
 from perfkit.core.files import write_json
-from perfkit.core.record import make_measurement
+from perfkit.core.record.quantity import make_measurement
 from perfkit.core.spec import WorkloadSpec
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.summary import PLAN_FILE

@@ -295,7 +295,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _get_exit_code(analysis: "Analysis") -> int:
-    from perfkit.core.record import RunStatus
+    from perfkit.core.record.rank_record import RunStatus
     from perfkit.store.suite_state import Conclusion
     from perfkit_cli.output.error_output import EXIT_FAILED, EXIT_UNDECIDED
 

@@ -11,7 +11,7 @@ import torch
 
 from perfkit.attach.loop.phase_marks import PhaseMarks, get_followed_marks
 from perfkit.core.errors import UsageError
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.instruments.autograd_state import is_profiling
 from perfkit.instruments.range_marks import DOMAIN
 

@@ -30,7 +30,9 @@ from perfkit.attach.variant_recording import VariantRecording
 from perfkit.attach.wall_time.ledger import WallTimeLedger
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_bytes, write_json
-from perfkit.core.record import RunResult, RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.core.texts.redact import format_command
 from perfkit.devices.accelerator import is_cpu

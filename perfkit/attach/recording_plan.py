@@ -25,7 +25,7 @@ from perfkit.attach.loop_session import LoopSession
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.errors import UnavailableError
 from perfkit.core.note import make_note
-from perfkit.core.record import ExpertLoad, RunStatus
+from perfkit.core.record.rank_record import ExpertLoad, RunStatus
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.autograd_state import is_profiling

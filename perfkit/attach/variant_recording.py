@@ -22,7 +22,9 @@ from perfkit.attach.loop.step_timing import StepSeries
 from perfkit.attach.loop.step_units import PACKED, StepUnits, count_units, find_sequence_first
 from perfkit.attach.wall_time.ledger import WallTimeLedger
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import AttachedLoop, DeviceSample, MachineLoad, RankRecord, RunStatus, WorkloadFacts
+from perfkit.core.record.attached_loop import AttachedLoop
+from perfkit.core.record.environment import DeviceSample, MachineLoad
+from perfkit.core.record.rank_record import RankRecord, RunStatus, WorkloadFacts
 from perfkit.instruments.environment import add_fp32_settings, read_environment
 from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.memory.allocator_calls import read_allocator_calls, subtract_allocator_calls

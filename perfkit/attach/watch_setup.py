@@ -13,7 +13,7 @@ from perfkit.attach.live.live_watch import Callback, LiveWatch, open_watch
 from perfkit.attach.live.step_flops import StepFlops
 from perfkit.attach.live.trace_triggers import TraceTriggers
 from perfkit.attach.loop_session import LoopSession
-from perfkit.core.record import get_value
+from perfkit.core.record.quantity import get_value
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype
 from perfkit.devices.ceilings.mixed_peak import MixedPeak, compute_mixed_peak, format_peak

@@ -30,7 +30,7 @@ from perfkit.attach.wall_time.ledger import Part
 from perfkit.attach.wall_time.run_hooks import RunHooks
 from perfkit.attach.watch_setup import WatchOptions, create_watch
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.texts.error_text import format_first_line, format_traceback
 from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.failure_status import classify_error

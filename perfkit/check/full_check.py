@@ -8,7 +8,7 @@ from perfkit.analysis.compare.environments import compare_environments
 from perfkit.check.judge.judge import combine_variant_verdicts
 from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, Verdict
 from perfkit.core.note import Note
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 
 
 def make_result_side(label: str, environment: Environment | None) -> CheckedSide:

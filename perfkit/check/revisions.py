@@ -23,7 +23,8 @@ from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import MeasuredSide, SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.check.variant_check import check_variant
-from perfkit.core.record import Environment, RunStatus
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import RunSpec
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.store.layout import get_run_path

@@ -8,7 +8,7 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite, inspect_suite
 from perfkit.check.judge.check_figures import RunFigures, pool_rounds, read_figures
 from perfkit.check.why.side import SideAnalysis, observe_variant
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.store.suite_reader import read_suite
 
 

@@ -20,7 +20,8 @@ from perfkit.check.sides.side import make_side
 from perfkit.check.variant_check import check_variant
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.note import list_texts, make_note
-from perfkit.core.record import Environment, RunStatus
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Schedule
 from perfkit.store.baseline import Baseline, StoredVariant
 

@@ -16,7 +16,7 @@ from perfkit.check.judge.result import ChangeExplanation, CheckedVariant, Judged
 from perfkit.check.side_observations import ObservedVariant
 from perfkit.check.why.explanation import check_traced_change, explain_variant
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import get_whole
+from perfkit.core.record.quantity import get_whole
 from perfkit.store.pairs import Pairs
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.core.record import InitialBlock
 from perfkit.core.sanitize import escape_control_chars
 from perfkit.core.spec import Struct
 
@@ -123,6 +122,20 @@ class FailedRequest(Struct):
     line: str = ""
 
 
+class InitialBlock(Struct):
+    """A storage alive when a recording of allocations begins, with its category and name.
+
+    `shape` (`[8, 1024]`) and `dtype` (`bf16`) are those of its tensor; "" if unknown.
+    """
+
+    address: int
+    size_bytes: int
+    category: str
+    name: str
+    shape: str = ""
+    dtype: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReservedSegments:
     """Segments that the allocator reserved from the device (positive `size`) and released (negative), ordered by time.
@@ -169,7 +182,7 @@ class Allocations:
         time_ns: time of the event, on an unspecified clock that `bands` share.
         address: of the block; NONE if the source does not report addresses.
         size: bytes, positive for an allocation, negative for a free.
-        phase: index into `perfkit.core.record.PHASES`, NONE outside of all.
+        phase: index into `core.record.trace_marks.PHASES`, NONE outside of all.
         visit: number of phases begun so far, which distinguishes two backward phases of one step.
         step: number of the step as the source counts them, NONE outside of steps.
         op, module, line, shape, dtype: index into `names`, 0 if unknown. For an allocation: its origin, `line` as

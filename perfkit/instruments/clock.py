@@ -9,7 +9,7 @@ from typing import Protocol
 
 import torch
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.devices.accelerator import get_accelerator
 
 Step = Callable[[int], None]

@@ -13,7 +13,7 @@ import psutil
 import torch
 
 from perfkit.core.git import read_revision
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.texts.redact import redact_text
 from perfkit.devices.accelerator import VISIBILITY, get_accelerator, has_own_memory, is_cuda
 from perfkit.devices.machine.fp32_precision import read_fp32_settings

@@ -5,7 +5,7 @@ import re
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.texts.error_text import cap_line
 
 # What is said when an allocation fails.

@@ -8,7 +8,7 @@ import torch
 from torch._C._autograd import DeviceType
 
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import STEP_MARK
+from perfkit.core.record.trace_marks import STEP_MARK
 from perfkit.core.units import format_percent
 from perfkit.devices import cupti
 from perfkit.devices.device_calls import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import STEP_MARK
+from perfkit.core.record.trace_marks import STEP_MARK
 
 _NUMBERS = re.compile(r"\d+")
 _OPTIMIZER_STEP = "Optimizer.step#"

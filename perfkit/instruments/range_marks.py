@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 import nvtx
 import torch
 
-from perfkit.core.record import MARK_PREFIX, STEP_MARK
+from perfkit.core.record.trace_marks import MARK_PREFIX, STEP_MARK
 from perfkit.instruments.autograd_state import is_profiling
 
 DOMAIN = "perfkit"  # of NVTX
@@ -28,7 +28,7 @@ def mark_range(name: str) -> Iterator[None]:
 
 
 def mark_phase(name: str) -> AbstractContextManager[None]:
-    """The range of a phase of `perfkit.core.record.PHASES`."""
+    """The range of a phase of `core.record.trace_marks.PHASES`."""
     return mark_range(MARK_PREFIX + name)
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from perfkit.core.files import write_json
 from perfkit.core.note import Note
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.store.layout import RECORD_FILE
 
 

@@ -16,7 +16,7 @@ import torch
 from isal import igzip
 from torch.profiler import ProfilerActivity, profile
 
-from perfkit.core.record import MARK_PREFIX, STEP_MARK
+from perfkit.core.record.trace_marks import MARK_PREFIX, STEP_MARK
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.lost_kernels import KernelCount, count_kernels
 from perfkit.instruments.open_ranges import find_open_ranges, list_spans

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfkit.attach.host.logger import Logger
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.integrations.import_library import import_library
 from perfkit.integrations.run_files import find_figures, find_report
 from perfkit.store.suite_reader import read_suite

@@ -17,7 +17,8 @@ import torch
 import perfkit
 from perfkit.core.files import write_bytes
 from perfkit.core.note import make_note
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec, format_variant_label
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings

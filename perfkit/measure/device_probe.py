@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.spec import LaunchSpec
 from perfkit.devices.machine.device_choice import find_device
 from perfkit.devices.machine.machine import count_available_cores

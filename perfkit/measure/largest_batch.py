@@ -11,7 +11,9 @@ import psutil
 
 from perfkit.core.files import read_json
 from perfkit.core.fit_search import Trials, find_largest_fitting
-from perfkit.core.record import Measurement, RankRecord, RunResult, RunStatus
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec, TechniqueSpec, format_variant_label
 from perfkit.core.units import format_bytes, format_percent
 from perfkit.devices.accelerator import is_cpu

@@ -3,7 +3,7 @@
 import math
 from statistics import median
 
-from perfkit.core.sampling import compute_log_ratio, select_common_clock
+from perfkit.core.record.step_samples import compute_log_ratio, select_common_clock
 from perfkit.core.spec import RunSpec
 from perfkit.measure.suite_writer import SuiteWriter
 

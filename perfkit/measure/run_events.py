@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 
 
 @dataclass(frozen=True)

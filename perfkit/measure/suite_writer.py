@@ -10,8 +10,10 @@ import msgspec
 
 import perfkit
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import Measurement, RankRecord, RunResult, RunStatus, StepSamples
-from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples, merge_slowest_ranks
 from perfkit.core.spec import RunSpec
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.devices.machine.machine import list_usable_cpus

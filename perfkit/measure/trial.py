@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec, Schedule
 from perfkit.measure.launch.run_launch import launch_run
 from perfkit.measure.launch.run_outcome import is_killed_by_system

@@ -1,6 +1,6 @@
 """The result of an audit of MFU."""
 
-from perfkit.core.record import Quantity
+from perfkit.core.record.quantity import Quantity
 from perfkit.core.spec import Struct
 from perfkit.mfu.conventions import Term
 from perfkit.mfu.model_shape import ModelShape

@@ -8,7 +8,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.analyze import analyze
 from perfkit.core.errors import UsageError
-from perfkit.core.record import Measurement, Quantity
+from perfkit.core.record.quantity import Measurement, Quantity
 from perfkit.core.spec import WorkloadSpec, parse_workload
 from perfkit.store.named_variant import split_variant
 from perfkit.workloads.models.architectures import ARCHITECTURES

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from perfkit.core.errors import UsageError
 from perfkit.core.files import decode_json, write_bytes
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.spec import Struct
 
 BASELINE_VERSION = 1

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import read_json
-from perfkit.core.record import RunStatus, Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import RunSpec, Struct
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live import LIVE_FILE

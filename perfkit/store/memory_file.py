@@ -6,10 +6,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from perfkit.core.allocations import COLUMNS, TEXTS, WIDE, Allocations, FailedRequest, ReservedSegments, TimeBand
+from perfkit.core.allocations import (
+    COLUMNS,
+    TEXTS,
+    WIDE,
+    Allocations,
+    FailedRequest,
+    InitialBlock,
+    ReservedSegments,
+    TimeBand,
+)
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import JSON_ERRORS, refuse_other_format, write_bytes
-from perfkit.core.record import InitialBlock
 from perfkit.core.spec import Struct
 from perfkit.store.parquet import DamagedParquetError, encode_arrays, read_arrays, read_metadata
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from perfkit.core.files import write_json
-from perfkit.core.record import MachineLoad, StepSamples
+from perfkit.core.record.environment import MachineLoad
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import Struct
 
 PAIRS_VERSION = 3

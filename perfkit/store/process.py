@@ -1,6 +1,6 @@
 """Facts about a running process in addition to its stacks."""
 
-from perfkit.core.record import Quantity
+from perfkit.core.record.quantity import Quantity
 from perfkit.core.spec import Struct
 
 

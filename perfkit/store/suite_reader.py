@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunResult, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import (

@@ -6,7 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from perfkit.core.files import read_json
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun
 from perfkit.store.live_tail import SILENT_S, LogEnd

@@ -4,7 +4,8 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from perfkit.core.record import Measurement, Quantity, RunStatus, Unknown, make_measurement
+from perfkit.core.record.quantity import Measurement, Quantity, Unknown, make_measurement
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Struct
 
 REPORT_FILE = "report.html"

@@ -11,7 +11,8 @@ import perfkit
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_json
-from perfkit.core.record import Environment, RunStatus
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import LaunchSpec
 from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.measure.auto_params import Find, require_given_params

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import ParityRule, SetupCost
+from perfkit.core.record.claim import ParityRule
+from perfkit.core.record.rank_record import SetupCost
 from perfkit.techniques.base.rank_sharing import build_mesh, check_joined
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import (

@@ -2,7 +2,7 @@
 
 import re
 
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 
 COLLECTIVE_RANGES = ("nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from perfkit.core import units
-from perfkit.core.record import Measurement, Quantity
+from perfkit.core.record.quantity import Measurement, Quantity
 from perfkit_reports.document.cells import Cell, make_unknown_cell
 from perfkit_reports.document.tables import NOTHING
 from perfkit_reports.names import shorten_kernel, shorten_middle

@@ -6,7 +6,7 @@ from typing import Any
 from perfkit.analysis.compare.device_clocks import format_megahertz
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core import units
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.unit_names import get_unit_name
 from perfkit.devices.ceilings.ceiling import Ceiling, Confidence

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.core import units
-from perfkit.core.record import RankWait
+from perfkit.core.record.run_result import RankWait
 
 
 def describe_waits(variant: Variant) -> Iterator[str]:

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from perfkit.core.files import write_bytes, write_json
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.live import LiveEvent
 from perfkit.store.summary import PROCESS_FILE

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.measure.launch import ray_launcher as on_ray
 from perfkit.measure.launch.rank_processes import RankPlace

@@ -14,7 +14,8 @@ from torch.profiler import record_function
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL, build_process_balance
-from perfkit.core.record import Measurement, RankRecord, RunStatus
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.instruments.environment import read_environment
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.allocator_history import record_allocator_history

@@ -22,7 +22,7 @@ import perfkit
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop.loop_follower import LoopFollower
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Schedule
 from perfkit.instruments.memory.holders import find_held_tensors
 

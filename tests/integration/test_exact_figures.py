@@ -13,7 +13,8 @@ from perfkit.check.judge.exact_counts import judge_exact_quantities
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.result import Verdict
 from perfkit.core.files import write_json
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, parse_variants, parse_workload
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SuiteRun
 from perfkit.workloads.workload_table import WORKLOADS

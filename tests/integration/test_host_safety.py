@@ -24,7 +24,7 @@ from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop_session import LoopSession
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Schedule
 from perfkit.instruments.recorder import Recorder
 from tests.fixtures.attached import (

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from perfkit.attach.profile import Profile
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.integrations.accelerate import PerfkitTracker
 from tests.fixtures.integration_runs import (
     BATCH,

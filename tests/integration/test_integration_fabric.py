@@ -8,7 +8,7 @@ import torch
 from lightning.fabric import Fabric
 from torch import nn
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.integrations.fabric import PerfkitFabricCallback
 from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, batches, record_of
 from tests.fixtures.random_states import random_states, seeded

@@ -12,7 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.integrations.huggingface import PerfkitCallback
 from tests.fixtures.integration_runs import BATCH, OPTIONS, STEPS, Net, accumulated, finished_job, points, record_of
 from tests.fixtures.random_states import random_states, seeded

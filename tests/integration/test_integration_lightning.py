@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.integrations.lightning import PerfkitCallback
 from tests.fixtures.integration_runs import (
     OPTIONS,

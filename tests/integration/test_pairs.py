@@ -17,7 +17,7 @@ from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import SideFailedError, make_side
 from perfkit.check.sides.suites import measure_sides
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.measure.interleaving.lockstep import LEAST_TURNS
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, PAIRS_FILE, Pairs

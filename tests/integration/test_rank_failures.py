@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.measure.launch import process_launcher, torchrun_launcher
 from perfkit.measure.launch.process_output import Deadline

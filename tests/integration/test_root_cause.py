@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunResult, RunStatus, find_traceback
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult, find_traceback
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, parse_workload
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run

@@ -10,7 +10,7 @@ import perfkit
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit_reports.render import markdown
 from perfkit_reports.subjects.registry import build_document
 from tests.fixtures import train_workload

@@ -13,7 +13,8 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
-from perfkit.core.record import RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, TORCHRUN, UNDER_PERFKIT, Completed, finished, lines_of
 
 pytestmark = pytest.mark.slow

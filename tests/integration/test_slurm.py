@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.slurm import Slurm, two_nodes
 

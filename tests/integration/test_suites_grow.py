@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store.layout import SUITE_FILE
 from perfkit.store.suite_reader import read_suite
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, TechniqueSpec, WorkloadSpec
 from perfkit.measure.launch.join_secret import make_secret
 from perfkit.measure.launch.rank_processes import RankPlace

@@ -10,7 +10,7 @@ from benchmarks.gpu.fixtures import list_dumps as list_fixture_dumps
 from benchmarks.gpu.more_techniques import TRIED, Tried, check_variant
 from benchmarks.gpu.ranks import BENCHES
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import parse_variants
 from perfkit.techniques.compose import compose_techniques
 from tests.fixtures.sample_analysis import realistic

@@ -7,7 +7,7 @@ from benchmarks.gpu.techniques import ROWS, check_gpu_figures
 from perfkit.analysis.memory.process_memory import CONTEXT, RESIDUAL
 from perfkit.analysis.model.memory_model import MemoryShare
 from perfkit.analysis.model.suite import ClaimResult, Parity, Variant
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from tests.fixtures.sample_analysis import realistic
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from perfkit.check.check_events import CheckEvent, EnvironmentEvent, SamplingEvent, SideEvent
 from perfkit.check.sides.pair_events import PairFinished, PairProgress, PairStarted
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.units import format_seconds
 from perfkit.measure.run_events import PassStarted, RunFinished, RunStarted
 from perfkit_cli.output.live_lines import draw_line, make_live_line

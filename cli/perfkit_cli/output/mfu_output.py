@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from perfkit.core.record import Measurement
+from perfkit.core.record.quantity import Measurement
 from perfkit.core.units import format_flop_rate, format_percent, format_significant
 from perfkit.mfu.audit_model import ClaimMatch, MfuAudit, MfuClaim, MfuRow
 from perfkit.mfu.conventions import Term

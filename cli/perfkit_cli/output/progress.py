@@ -11,7 +11,7 @@ from time import monotonic
 from rich.console import Console
 from rich.live import Live
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.measure.run_events import (
     BudgetExceeded,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.sanitize import escape_control_chars
 from perfkit_cli.output.console import make_console
 from perfkit_cli.output.json_output import print_json

@@ -44,8 +44,8 @@ FILES: Mapping[str, SchemaRoot] = MappingProxyType(
             "perfkit.store.summary:ReportSummary", "summary.json: status and key figures of any report"
         ),
         "spec": SchemaRoot("perfkit.core.spec:RunSpec", "spec.json: request of a run"),
-        "run": SchemaRoot("perfkit.core.record:RunResult", "run.json: how a run ended"),
-        "record": SchemaRoot("perfkit.core.record:RankRecord", "record.json: measurements of one rank"),
+        "run": SchemaRoot("perfkit.core.record.run_result:RunResult", "run.json: how a run ended"),
+        "record": SchemaRoot("perfkit.core.record.rank_record:RankRecord", "record.json: measurements of one rank"),
     }
 )
 OUTPUTS: Mapping[str, SchemaRoot] = MappingProxyType(

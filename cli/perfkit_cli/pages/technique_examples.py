@@ -11,7 +11,7 @@ import msgspec
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.machine_load import describe_machine_load
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Struct
 from perfkit.core.units import format_signed_percent
 from perfkit_reports.cells import format_factor

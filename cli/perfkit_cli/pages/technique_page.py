@@ -6,7 +6,7 @@ from inspect import getdoc
 
 import torch
 
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE, WorkloadSpec
 from perfkit.core.units import format_percent
 from perfkit.techniques.base.rank_sharing import build_mesh, count_needed_ranks

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import psutil
 
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import Schedule
 from perfkit.measure.interleaving.protocol import END, format_ready, format_steps
 from perfkit.measure.launch.channel import end_with_parent, open_command_channel, open_progress_channel

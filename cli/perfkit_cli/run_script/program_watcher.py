@@ -26,7 +26,7 @@ from perfkit_cli.run_script.terminated_rank import report_on_termination
 if TYPE_CHECKING:
     from perfkit.attach.profile import Profile
 from perfkit.core.errors import PerfkitError, RunFormatError
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.store.layout import MEMORY_FILE, RECORD_FILE, TRACE_FILE
 
 

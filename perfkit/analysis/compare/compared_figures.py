@@ -9,7 +9,7 @@ from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.core.record import Measurement, Quantity
+from perfkit.core.record.quantity import Measurement, Quantity
 
 LESS, MORE, NEITHER = "less", "more", ""
 

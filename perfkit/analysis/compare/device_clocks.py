@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from perfkit.analysis.model.suite import DeviceClocks
-from perfkit.core.record import DeviceSample, RankRecord
+from perfkit.core.record.environment import DeviceSample
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.devices.machine.clock_limits import ClockLimit
 
 # Clocks that differ by more are not alike: the steps of NVIDIA's clocks are 15 MHz, below 1 % of most.

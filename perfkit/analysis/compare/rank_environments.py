@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from perfkit.analysis.compare.environments import ComparisonEffect, compare_environments
 from perfkit.analysis.model.fleet import RankDifference
 from perfkit.analysis.model.trace import RankTrace
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 
 # Members of traces that name versions of the software that ran: Kineto's `cuda_driver_version`, `hip_runtime_version`.
 _VERSION = "_version"

@@ -7,7 +7,7 @@ from perfkit.analysis.compare.sides import AT, LoadedSide
 from perfkit.analysis.model.comparison import ComparedAmount, ComparedFigure, ComparedVariant
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import Measurement
+from perfkit.core.record.quantity import Measurement
 
 SPEED_UP = "Speed-up"
 TIMES = "x"  # the unit of a speed-up

@@ -16,7 +16,7 @@ from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAlloc
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
 from perfkit.analysis.model.memory_model import Fragmentation, LiveBlock, MemoryAccount, MemoryRow, MemoryShare
 from perfkit.core.allocations import CATEGORIES, GRADIENT, NONE, OPTIMIZER_STATE, PARAMETER, Allocations
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 
 _OF_MODULES = (PARAMETER, GRADIENT, OPTIMIZER_STATE)  # labeled with a parameter's name
 _DOTTED = re.compile(r"(?P<module>\w+(\.\w+)*)\.\w+")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes
 from perfkit.core.allocations import NONE, Allocations, Ints, Numbers
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 
 Mask = NDArray[np.bool_]
 

@@ -19,13 +19,13 @@ from perfkit.core.allocations import (
     TEXTS,
     WORKSPACE,
     Allocations,
+    InitialBlock,
     Ints,
     Numbers,
     ReservedSegments,
     TextNumbers,
     can_cuda_serve,
 )
-from perfkit.core.record import InitialBlock
 from perfkit.cost.workspaces import CUBLAS_BYTES, CUBLAS_HOPPER_BYTES
 
 

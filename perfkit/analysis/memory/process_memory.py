@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from perfkit.analysis.memory.non_allocator_memory import RESERVED_FREE, NonAllocatorMemory
 from perfkit.analysis.model.memory_model import MemoryShare
-from perfkit.core.record import DeviceMemoryState, Measurement, ProcessMemory, Quantity, RankRecord, get_value
+from perfkit.core.record.memory import DeviceMemoryState, ProcessMemory
+from perfkit.core.record.quantity import Measurement, Quantity, get_value
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.devices.accelerator import has_own_memory
 
 CONTEXT = "CUDA context"

@@ -7,7 +7,7 @@ from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import Note
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 

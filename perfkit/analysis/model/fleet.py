@@ -1,7 +1,7 @@
 """Figures of several ranks of one job, from their traces, and the actions of a pipeline's ranks."""
 
 from perfkit.core.note import Note
-from perfkit.core.record import Quantity
+from perfkit.core.record.quantity import Quantity
 from perfkit.core.spec import Struct
 
 FORWARD, BACKWARD, OF_INPUTS, OF_WEIGHTS = "F", "B", "I", "W"

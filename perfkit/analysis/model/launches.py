@@ -1,7 +1,7 @@
 """Devices of a trace: streams, overlap, launches, blocking calls and gaps, replayed graphs, and sampled counters."""
 
 from perfkit.analysis.model.step import TimeShare
-from perfkit.core.record import Quantity
+from perfkit.core.record.quantity import Quantity
 from perfkit.core.spec import Struct
 
 

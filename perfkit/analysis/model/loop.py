@@ -1,7 +1,8 @@
 """A loop that perfkit was attached to."""
 
 from perfkit.analysis.model.stacks import LoopStacks
-from perfkit.core.record import Quantity, WallTimeParts
+from perfkit.core.record.attached_loop import WallTimeParts
+from perfkit.core.record.quantity import Quantity
 from perfkit.core.spec import Struct
 
 

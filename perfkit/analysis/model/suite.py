@@ -22,17 +22,10 @@ from perfkit.analysis.model.scaling import SuiteScaling, Sweep
 from perfkit.analysis.model.step import OUTSIDE, OpRow, TimeShare
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import Note
-from perfkit.core.record import (
-    NOT_MEASURED,
-    Environment,
-    ExpertLoad,
-    MachineLoad,
-    Quantity,
-    RankWait,
-    Recompilation,
-    RunStatus,
-    SetupCost,
-)
+from perfkit.core.record.environment import Environment, MachineLoad
+from perfkit.core.record.quantity import NOT_MEASURED, Quantity
+from perfkit.core.record.rank_record import ExpertLoad, Recompilation, RunStatus, SetupCost
+from perfkit.core.record.run_result import RankWait
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import BatchSearch, RecomputationSearch, SuiteSampling

@@ -38,7 +38,7 @@ from perfkit.analysis.model.step import (
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, LATENCY_BOUND, MEMORY_BOUND, UNPLACED
 from perfkit.analysis.model.timeline import StepTimeline
 from perfkit.core.note import Note
-from perfkit.core.record import NOT_MEASURED, Quantity
+from perfkit.core.record.quantity import NOT_MEASURED, Quantity
 from perfkit.core.spec import Struct
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings

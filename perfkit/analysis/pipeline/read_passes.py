@@ -22,7 +22,8 @@ from perfkit.analysis.trace.roofline.fact_bounds import Facts
 from perfkit.analysis.trace.stage_actions import find_stage_actions
 from perfkit.analysis.trace.work.ops_by_step import OpsByStep, split_ops_by_step
 from perfkit.core.note import make_note
-from perfkit.core.record import Environment, get_value
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.quantity import get_value
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.suite_reader import StoredRank

@@ -18,7 +18,7 @@ from perfkit.analysis.timeline.step_timeline import Window, build_timelines
 from perfkit.analysis.trace.rank_trace import analyze_with_details
 from perfkit.analysis.trace.time.step_windows import find_step_windows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.trace.counters.match_counters import LaunchCounters
 from perfkit.trace.ops.ops import Ops

@@ -27,7 +27,8 @@ from perfkit.analysis.suite.timed_traces import apply_timed_clock
 from perfkit.analysis.suite.variant import build_variant
 from perfkit.analysis.suite.variant_figures import compute_figures
 from perfkit.analysis.suite.variant_verdicts import VariantData, compute_verdicts
-from perfkit.core.record import Environment, WorkloadFacts
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.rank_record import WorkloadFacts
 from perfkit.devices.ceilings.ceiling import Ceiling, DeviceCeilings
 from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted
 from perfkit.store.suite_reader import StoredSuite, read_suite

@@ -18,7 +18,8 @@ from perfkit.analysis.suite.findings.tables import suite_rules
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.trace.findings.tables import trace_rules
 from perfkit.analysis.trace.findings.trace_view import TraceView
-from perfkit.core.record import Environment, RunStatus
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import RunSpec
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import SuiteSampling

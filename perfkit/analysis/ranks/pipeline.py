@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.analysis.model.fleet import Pipeline, PipelineRank, StageAction, StageActions
-from perfkit.core.record import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import NOT_MEASURED, Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.devices.accelerator import is_cpu
 
 

@@ -12,7 +12,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.replay import ATTENTION, GEMM, OTHER_KERNELS
 from perfkit.analysis.replay.edges import Flags
 from perfkit.analysis.trace.work.kernel_class import classify_kernel
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.cost.op_class import classify_op
 from perfkit.trace.model import NONE, Category, Ints

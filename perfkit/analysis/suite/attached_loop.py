@@ -16,7 +16,8 @@ from perfkit.analysis.model.loop import (
 )
 from perfkit.analysis.stacks.hot_lines import summarize_loop_stacks
 from perfkit.analysis.suite.runs import get_step_times
-from perfkit.core.record import AttachedLoop, RankRecord
+from perfkit.core.record.attached_loop import AttachedLoop
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.store.live import LiveEvent, LiveLine, LiveWindow, read_live
 from perfkit.store.stacks import SampledStacks
 

@@ -10,12 +10,8 @@ from statistics import fmean, stdev
 
 from perfkit.analysis.model.estimate import Difference, SpeedVerdict
 from perfkit.analysis.suite.runs import VariantRuns, merge_rank_steps
-from perfkit.core.sampling import (
-    compute_log_interval,
-    compute_log_ratio,
-    is_narrow,
-    predict_round_count,
-)
+from perfkit.core.record.step_samples import compute_log_ratio
+from perfkit.core.sampling import compute_log_interval, is_narrow, predict_round_count
 from perfkit.core.student_t import compute_t_quantile
 
 # An interval that contains 1 shows `no difference` only if it lies within these bounds, else it is inconclusive.

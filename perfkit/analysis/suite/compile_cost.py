@@ -7,7 +7,7 @@ from statistics import median
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.suite import CompileSummary, WarmCompile
-from perfkit.core.record import Recompilation, SetupCost
+from perfkit.core.record.rank_record import Recompilation, SetupCost
 from perfkit.core.units import format_seconds
 
 _BETWEEN_REASONS = re.compile(r"; (?=\d+ x )")

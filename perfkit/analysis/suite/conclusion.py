@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store.layout import Suite
 from perfkit.store.suite_state import Conclusion, is_unfinished
 

@@ -6,7 +6,7 @@ from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import LoopAnalysis, UsefulTokens
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.suite.estimate import estimate_over_processes
-from perfkit.core.record import Measurement, Quantity
+from perfkit.core.record.quantity import Measurement, Quantity
 from perfkit.store.price import Price, format_cost_unit
 
 _MILLION = 1e6

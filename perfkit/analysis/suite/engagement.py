@@ -15,7 +15,7 @@ from perfkit.analysis.model.estimate import ClaimOutcome
 from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.suite.facts import STANDS_FOR
 from perfkit.analysis.trace.roofline.fact_bounds import FactBounds, Facts, get_bounds
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.core.units import format_bytes, format_flops, format_percent, format_seconds, format_significant
 
 BASELINE = "baseline"

@@ -12,7 +12,8 @@ import numpy as np
 from perfkit.analysis.trace.matmul_time import measure_matmul_time, shorten_names
 from perfkit.analysis.trace.replayed_ops import count_replayed_calls, is_part_of_model, match_any
 from perfkit.analysis.trace.roofline.fact_bounds import Fact, FactBounds
-from perfkit.core.record import PHASES, Claim
+from perfkit.core.record.claim import Claim
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.kernels.gemm_kernel import classify_matrix_unit, is_matrix_kernel
 from perfkit.trace.model import COMPILED_GRAPH, NONE

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from perfkit.analysis.model.suite import KeptCopies
 from perfkit.core.allocations import HOST, LIVE_CATEGORIES, OTHER
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 
 # Less than a tenth of the parameters is no copy of them, and tensors of this size are everywhere.
 _LEAST_SHARE = 0.1

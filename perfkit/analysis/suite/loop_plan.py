@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import Plan, PlannedVariant
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 
 _PARAMETERS = "parameter_bytes:"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from perfkit.core.record import MachineLoad
+from perfkit.core.record.environment import MachineLoad
 from perfkit.core.units import format_percent
 
 # The share of the cores that other processes and the hypervisor may take before it is worth a word.

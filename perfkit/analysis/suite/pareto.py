@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
 
 
 def find_pareto_front(variants: Sequence[Variant]) -> tuple[str, ...]:

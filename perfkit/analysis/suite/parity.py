@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.estimate import ParityVerdict
 from perfkit.analysis.model.suite import Parity
-from perfkit.core.record import ParityRule, RankRecord
+from perfkit.core.record.claim import ParityRule
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.core.spec import RunSpec
 
 NOT_COMPARABLE: Final = "not comparable"

@@ -18,7 +18,8 @@ from perfkit.analysis.suite.variant_verdicts import VariantData
 from perfkit.analysis.trace.work.kernel_class import classify_work
 from perfkit.core.files import read_json
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import Environment, get_value
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.quantity import get_value
 from perfkit.core.spec import RunSpec
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.devices.accelerator import is_cpu

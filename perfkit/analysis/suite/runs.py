@@ -8,18 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import (
-    Measurement,
-    Quantity,
-    RankRecord,
-    RankWait,
-    RunResult,
-    RunStatus,
-    StepSamples,
-    Unknown,
-    find_traceback,
-)
-from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.record.quantity import Measurement, Quantity, Unknown
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RankWait, RunResult, find_traceback
+from perfkit.core.record.step_samples import StepSamples, merge_slowest_ranks
 from perfkit.core.spec import BASELINE
 from perfkit.store.suite_reader import StoredRun
 

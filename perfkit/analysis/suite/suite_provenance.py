@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from perfkit.analysis.model.estimate import MedianEstimate, Provenance
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.trace.trace_provenance import describe_quantity
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.ceilings.ceiling import CeilingKind, DeviceCeilings
 

@@ -14,7 +14,7 @@ from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.sessions import split_by_session
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.sampling import compute_difference_interval
 from perfkit.core.spec import BASELINE, Scaling
 from perfkit.devices.accelerator import is_cpu

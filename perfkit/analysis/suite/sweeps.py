@@ -8,7 +8,8 @@ from itertools import pairwise
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.scaling import Sweep, SweepPoint
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import parse_technique
 
 # Two points are a line, whatever the curve.

@@ -21,7 +21,8 @@ from perfkit.analysis.suite.runs import VariantRuns, get_step_times
 from perfkit.analysis.suite.variant_figures import VariantFigures
 from perfkit.analysis.suite.variant_verdicts import VariantData, Verdicts, get_emulation_reason
 from perfkit.analysis.trace.op_tables import keep_longest_rows
-from perfkit.core.record import ExpertLoad, RankRecord, StepSamples
+from perfkit.core.record.rank_record import ExpertLoad, RankRecord
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.cost.calls.collective import CollectiveType, classify_collective
 from perfkit.store.stacks import SampledStacks, read_stacks
 from perfkit.store.suite_reader import StoredRun

@@ -12,7 +12,8 @@ from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns, get_largest_over_ranks, get_step_times, sum_over_ranks
 from perfkit.analysis.trace.roofline.flops_utilization import PeakRate, compute_utilization, find_peak, find_peak_of_mix
 from perfkit.analysis.trace.roofline.roofs import Roofs, build_roofs
-from perfkit.core.record import Flops, Measurement, Quantity, RankRecord, RunStatus, Unknown, make_measurement
+from perfkit.core.record.quantity import Measurement, Quantity, Unknown, make_measurement
+from perfkit.core.record.rank_record import Flops, RankRecord, RunStatus
 from perfkit.core.units import format_si
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.devices.ceilings.ceiling import Ceiling, DeviceCeilings

@@ -14,7 +14,8 @@ from perfkit.analysis.suite.parity import NOT_COMPARABLE, check_parity, compare_
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.variant_figures import VariantFigures
-from perfkit.core.record import RankRecord, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RankRecord
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from perfkit.analysis.model import timeline as words
 from perfkit.analysis.timeline.lane_slices import LaneSlices, TextTable, make_slices
 from perfkit.analysis.timeline.thread_lanes import format_thread_title, group_by_thread
 from perfkit.analysis.timeline.trace_context import TraceContext
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops.ops import Ops
 

@@ -28,7 +28,7 @@ from perfkit.analysis.trace.time.grouping import group_rows
 from perfkit.analysis.trace.work.roofline_rows import NO_OP
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.event_nesting import compute_depths, find_around_times, find_parents
 from perfkit.trace.memory.source_lines import parse_line

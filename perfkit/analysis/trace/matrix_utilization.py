@@ -17,7 +17,9 @@ from perfkit.analysis.trace.roofline.flops_utilization import Computed, compute_
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_inferred_items
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.core.record import PHASES, Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.rank_record import Flops
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.core.units import format_percent
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.devices.ceilings.ceiling import Ceiling

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.work.group_totals import build_total_row, sum_groups
 from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.model import NONE
 
 # Most modules; further ones are part of their parents' rows.

@@ -62,7 +62,7 @@ from perfkit.analysis.trace.work.split_time import split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.accelerator import is_cpu, is_cuda
 from perfkit.devices.catalog.catalog import get_units
 from perfkit.devices.ceilings.ceiling import CeilingLevel, DeviceCeilings

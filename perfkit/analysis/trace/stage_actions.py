@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from perfkit.analysis.model.fleet import StageAction, StageActions
-from perfkit.core.record import MARK_PREFIX
+from perfkit.core.record.trace_marks import MARK_PREFIX
 from perfkit.trace.event_names import map_names
 from perfkit.trace.model import Category
 from perfkit.trace.ops.ops import Ops

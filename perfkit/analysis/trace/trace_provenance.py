@@ -8,7 +8,7 @@ from perfkit.analysis.model.estimate import Provenance
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core.note import list_texts
-from perfkit.core.record import Measurement, Quantity
+from perfkit.core.record.quantity import Measurement, Quantity
 from perfkit.core.units import format_bytes, format_percent, format_seconds, format_signed_percent
 from perfkit.devices.ceilings.ceiling import CeilingKind, DeviceCeilings
 

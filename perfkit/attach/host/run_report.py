@@ -12,7 +12,7 @@ import msgspec
 from perfkit.attach.host.delivery import Delivery
 from perfkit.attach.host.guard import LOG
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit.store.layout import RECORD_FILE, REPORT_JSON, get_rank_folder
 

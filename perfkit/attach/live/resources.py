@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from perfkit.attach.host.guard import Guard
-from perfkit.core.record import DeviceSample
+from perfkit.core.record.environment import DeviceSample
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.sensors.sensors import open_device_sensors
 

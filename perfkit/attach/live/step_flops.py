@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from perfkit.attach.loop.phase_marks import PhaseMarks
-from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown
 from perfkit.cost.calls.op_call import OpCall, OpCost
 from perfkit.cost.live_flops import FlopCount, FlopCounter
 from perfkit.cost.torch_dispatch import list_modes

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from perfkit.core.record import TokenCounts
+from perfkit.core.record.attached_loop import TokenCounts
 
 # Batches are nested at most so deep in tuples, lists and mappings.
 _DEEPEST = 4

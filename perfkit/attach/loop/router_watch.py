@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from perfkit.core.record import ExpertLoad
+from perfkit.core.record.rank_record import ExpertLoad
 from perfkit.instruments.autograd_state import is_in_backward
 from perfkit.instruments.compile_exclusion import call_uncompiled, exclude_from_compile, is_compiling
 from perfkit.techniques.base.call_wrappers import Call, wrap_calls

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.recording import Recording
 

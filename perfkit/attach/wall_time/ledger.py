@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from statistics import median
 
-from perfkit.core.record import WallTimeParts
+from perfkit.core.record.attached_loop import WallTimeParts
 
 # A step of more than this many medians does something beside training, as in `perfkit.analysis.suite.attached_loop`.
 _FAR = 2.0

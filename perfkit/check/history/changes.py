@@ -14,7 +14,7 @@ from perfkit.check.history.result import ChangePoint, Commit, CommitRange, Quant
 from perfkit.core import units
 from perfkit.core.git import run_git
 from perfkit.core.note import make_note
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.student_t import compute_t_quantile
 
 _SHOWN = 200

@@ -14,7 +14,7 @@ from perfkit.check.judge.check_thresholds import Threshold, get_default_threshol
 from perfkit.check.judge.quantities import QUANTITIES, GatedQuantity, JudgingMethod
 from perfkit.core.git import find_optional_repository
 from perfkit.core.note import make_note
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.accelerator import is_cpu
 
 __all__ = ["History", "find_latest_regressions", "read_history"]

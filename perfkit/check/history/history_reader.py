@@ -14,7 +14,8 @@ from perfkit.core.errors import RunFormatError, UsageError
 from perfkit.core.files import read_json
 from perfkit.core.git import find_optional_repository, run_git
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import Environment, Quantity, get_value
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.quantity import Quantity, get_value
 from perfkit.core.spec import RunSpec
 from perfkit.store.baseline import decode_baseline
 from perfkit.store.layout import SPEC_FILE, SUITE_FILE, Suite

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
 from perfkit.check.judge.readings import explain_missing
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.core.spec import Schedule, Struct
 from perfkit.store.baseline import StoredVariant
 

@@ -3,7 +3,7 @@
 from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.result import JudgedQuantity, Verdict
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 
 OUTCOME = "outcome"
 TITLE = "training completes"

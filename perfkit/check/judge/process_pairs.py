@@ -18,7 +18,7 @@ from perfkit.check.judge.result import JudgedQuantity, Verdict
 from perfkit.check.judge.sequential_tests import compute_levels
 from perfkit.check.judge.student import estimate_mean
 from perfkit.check.judge.worsening import Worsening, convert_to_log_scale
-from perfkit.core.sampling import compute_log_ratio, select_common_clock
+from perfkit.core.record.step_samples import compute_log_ratio, select_common_clock
 from perfkit.store.pairs import LOCK_STEP, Pair
 
 CPU_TIME = "cpu_time"
@@ -51,7 +51,7 @@ class _MeasuredGate:
 
 def compute_pair_ratio(pair: Pair, quantity: str, turns: str) -> float | None:
     """The log ratio after / before of one pair's step times, CPU times for `cpu_time`:
-    `perfkit.core.sampling.compute_log_ratio`.
+    `perfkit.core.record.step_samples.compute_log_ratio`.
     """
     return compute_log_ratio(pair.before, pair.after, by_turns=turns == LOCK_STEP, cpu=quantity == CPU_TIME)
 

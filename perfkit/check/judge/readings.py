@@ -5,7 +5,8 @@ from collections.abc import Callable
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.model.time_split import COMMUNICATION, DATA
-from perfkit.core.record import Quantity, RunStatus, Unknown
+from perfkit.core.record.quantity import Quantity, Unknown
+from perfkit.core.record.rank_record import RunStatus
 
 Reading = tuple[float, ...] | Unknown
 

@@ -7,7 +7,7 @@ from perfkit.analysis.model.difference import TraceDifference
 from perfkit.analysis.model.display_mixin import DisplayMixin
 from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.core.note import Note
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.spec import Struct
 from perfkit.store.pairs import Pair
 

@@ -18,7 +18,7 @@ from perfkit.check.pytest.stored_figures import (
     read_stored,
 )
 from perfkit.core.errors import UsageError
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 
 
 class TestFigures:

@@ -9,8 +9,8 @@ from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.allocation_lifetimes import Lifetimes, build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
 from perfkit.analysis.model.memory_model import MemoryAccount
-from perfkit.core.allocations import GRADIENT, NONE, Allocations, round_cuda_size
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.allocations import GRADIENT, NONE, Allocations, InitialBlock, round_cuda_size
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.clock import Step
 from perfkit.instruments.memory.memory_recording import record_memory

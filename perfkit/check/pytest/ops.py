@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from perfkit.core.errors import UsageError
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.instruments.clock import Step
 from perfkit.instruments.recording import drive_recording
 from perfkit.instruments.trace_recording import record_trace

@@ -9,7 +9,7 @@ from perfkit.check.pytest.figure_parts import Parts, format_largest_parts
 from perfkit.check.pytest.measure import StepMeasurement
 from perfkit.check.pytest.ops import StepKind
 from perfkit.check.pytest.quantities import FIGURES
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 
 _MOST_OPS = 3  # maximum ops named for a kind of work
 

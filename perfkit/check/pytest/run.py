@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from perfkit.check.pytest.stored_figures import FiguresUpdate, read_stored, write_stored
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 
 # By test, from `perfkit.check.pytest.messages.convert_to_plain`.
 Found = Mapping[str, Mapping[str, Any]]

@@ -13,7 +13,7 @@ from perfkit.check.pytest.pytest_figures import StepFigures, build_figures, desc
 from perfkit.check.pytest.pytest_judge import Given, Judgement, parse_gates
 from perfkit.check.pytest.quantities import BY_NAME, CALLS, FIGURES, KERNELS
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 
 
 class FiguresError(AssertionError):

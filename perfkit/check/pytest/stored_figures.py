@@ -8,7 +8,7 @@ import torch
 
 import perfkit
 from perfkit.analysis.compare import environments
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.instruments.environment import read_environment
 from perfkit.store.baseline import Baseline, StoredVariant, read_baseline, write_baseline
 

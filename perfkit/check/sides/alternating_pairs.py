@@ -8,8 +8,8 @@ import msgspec
 
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunStatus, StepSamples
-from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.step_samples import StepSamples, merge_slowest_ranks
 from perfkit.core.spec import RunSpec
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.launch.run_launch import launch_run

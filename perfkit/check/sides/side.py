@@ -9,7 +9,8 @@ import perfkit
 from perfkit.check.sides.revision import Revision
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunResult, find_traceback
+from perfkit.core.record.rank_record import RankRecord
+from perfkit.core.record.run_result import RunResult, find_traceback
 from perfkit.measure.launch.rank_processes import RankPlace
 from perfkit.measure.rank.foreign_imports import OTHER_TREE, OWN_TREE
 from perfkit.store.layout import RECORD_FILE

@@ -7,7 +7,7 @@ from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity, Memory
 from perfkit.check.why import memory_changes, op_changes, record_changes, suspects
 from perfkit.check.why.side import SideAnalysis, TracedSteps
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.units import format_signed_percent
 
 

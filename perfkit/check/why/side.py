@@ -14,7 +14,7 @@ from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.trace.work.ops_by_step import OpKey
 from perfkit.core.allocations import NONE, Allocations
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.store.memory_file import read_allocations
 from perfkit.store.suite_reader import StoredRank
 

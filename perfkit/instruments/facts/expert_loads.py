@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from perfkit.core.record import ExpertLoad
+from perfkit.core.record.rank_record import ExpertLoad
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.unwrapped_modules import unwrap_modules
 from perfkit.techniques.parallel.expert_parallel import count_experts, get_chosen_experts

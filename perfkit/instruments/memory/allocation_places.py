@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from perfkit.core.allocations import NONE, TimeBand
-from perfkit.core.record import MARK_PREFIX, PHASES, STEP_MARK
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES, STEP_MARK
 from perfkit.instruments.memory.module_marks import parse_module_name
 from perfkit.instruments.memory.profiler_events import MarkedRange
 

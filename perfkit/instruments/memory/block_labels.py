@@ -15,10 +15,11 @@ from perfkit.core.allocations import (
     PARAMETER,
     RECOMPUTED,
     WORKSPACE,
+    InitialBlock,
     can_cuda_serve,
     round_cuda_size,
 )
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.cost.workspaces import TAKES_WORKSPACE
 from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.memory.allocation_places import FSDP, AllocationPlace

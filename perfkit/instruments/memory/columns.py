@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import torch
 
-from perfkit.core.allocations import NONE, Allocations, TextNumbers, build_allocations, round_cuda_size
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import NONE, Allocations, InitialBlock, TextNumbers, build_allocations, round_cuda_size
 from perfkit.devices.accelerator import is_cpu
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import BlockLabel

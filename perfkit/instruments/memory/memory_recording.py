@@ -8,8 +8,8 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from perfkit.core.allocations import NONE, Allocations, FailedRequest
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.allocations import NONE, Allocations, FailedRequest, InitialBlock
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.instruments.memory.allocation_places import AllocationPlace, PlaceIndex
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.instruments.memory.block_labels import Gradients, TensorOwner, label_blocks

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.profiler import record_function
 
-from perfkit.core.record import MARK_PREFIX
+from perfkit.core.record.trace_marks import MARK_PREFIX
 from perfkit.instruments.compile_exclusion import exclude_from_compile, is_compiling
 from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.techniques.base.call_wrappers import Call, wrap_calls

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN, InitialBlock
 from perfkit.instruments.memory.block_labels import Gradients, SeenStorage, TensorOwner
 from perfkit.instruments.memory.holders import find_held_tensors
 from perfkit.instruments.training.live_objects import find_instances

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from perfkit.core.record import Quantity, Unknown, make_measurement
+from perfkit.core.record.quantity import Quantity, Unknown, make_measurement
 from perfkit.core.units import format_percent
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.sensors.sensors import Sensors

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from perfkit.core.record import MachineLoad
+from perfkit.core.record.environment import MachineLoad
 from perfkit.devices.machine.machine import list_usable_cpus
 
 PROC = Path("/proc")

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from perfkit.core.allocations import SHARED_POOL, PoolId, is_graph_pool
-from perfkit.core.record import MemoryPeaks, Unknown, make_measurement
+from perfkit.core.record.memory import MemoryPeaks
+from perfkit.core.record.quantity import Unknown, make_measurement
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.instruments.sensors.sensors import Sensors
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from perfkit.core.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, Quantity, Unknown, make_measurement
+from perfkit.core.record.memory import DeviceMemoryState, ProcessMemory
+from perfkit.core.record.quantity import NOT_MEASURED, Quantity, Unknown, make_measurement
 from perfkit.devices.accelerator import get_accelerator, has_own_memory
 from perfkit.instruments.sensors.sensors import Sensors
 from perfkit.techniques.base.state import World

@@ -8,7 +8,7 @@ import psutil
 import pynvml
 
 from perfkit.core.errors import UnavailableError, UsageError
-from perfkit.core.record import Quantity, Unknown, make_measurement
+from perfkit.core.record.quantity import Quantity, Unknown, make_measurement
 from perfkit.core.texts.redact import redact_arguments
 from perfkit.instruments.sensors.process_ranks import (
     add_descendants,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pynvml
 
-from perfkit.core.record import DeviceSample, Quantity, Unknown, make_measurement
+from perfkit.core.record.environment import DeviceSample
+from perfkit.core.record.quantity import Quantity, Unknown, make_measurement
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.clock_limits import decode_clock_limits
 from perfkit.devices.machine.nvml import find_handle

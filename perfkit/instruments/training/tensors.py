@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import InitialBlock
 from perfkit.cost.calls.dtypes import BY_NAME, BY_TORCH_NAME
 from perfkit.cost.kernels.fp32_products import MATMUL, resolve_compute_dtype
 from perfkit.devices.accelerator import is_cuda

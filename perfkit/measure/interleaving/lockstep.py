@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.instruments.clock import join_samples
 from perfkit.instruments.warmup import BY_TURNS_WINDOW, is_warm_by_turns
 from perfkit.measure.interleaving import protocol

@@ -8,7 +8,7 @@ from statistics import median
 
 import msgspec
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 
 VERSION = 2
 READY = "ready"

@@ -12,8 +12,9 @@ from typing import Self
 
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_json
-from perfkit.core.record import RunResult, RunStatus, StepSamples
-from perfkit.core.sampling import merge_slowest_ranks
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples, merge_slowest_ranks
 from perfkit.core.spec import RunSpec
 from perfkit.measure.interleaving import protocol
 from perfkit.measure.interleaving.core_pinning import RankCores, bind_to_cores

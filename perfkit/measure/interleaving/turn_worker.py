@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.measure.interleaving.protocol import END, TURN, WARM_UP, format_ready, format_steps, summarize_turn
 from perfkit.measure.launch.channel import open_command_channel
 from perfkit.measure.rank.worker import run_worker

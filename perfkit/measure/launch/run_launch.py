@@ -10,7 +10,8 @@ import msgspec
 import perfkit
 from perfkit.core.errors import TerminatedError
 from perfkit.core.files import write_json
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec
 from perfkit.instruments.sensors.machine_load import compute_load, read_load
 from perfkit.measure.launch.launcher_table import LAUNCHERS

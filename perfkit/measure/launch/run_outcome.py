@@ -14,7 +14,8 @@ import msgspec
 
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RankWait, RunResult, RunStatus, format_rank_reason
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RankWait, RunResult, format_rank_reason
 from perfkit.core.spec import LaunchSpec, RunSpec
 from perfkit.core.units import format_seconds
 from perfkit.flight.flight_record import DEFAULT_GROUP, FlightRecord

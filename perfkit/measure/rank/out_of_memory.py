@@ -4,7 +4,7 @@ import gc
 from dataclasses import replace
 
 from perfkit.core.allocations import FailedRequest
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.instruments.failure_status import classify_error
 from perfkit.instruments.memory.failed_request import parse_failed_request
 from perfkit.instruments.memory.memory_recording import record_failing_step

@@ -9,7 +9,8 @@ import torch
 
 from perfkit.core.allocations import GRADIENT
 from perfkit.core.note import make_note
-from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.rank_record import Flops
 from perfkit.cost.kernels.fp32_products import group_by_compute_dtype
 from perfkit.cost.live_flops import average_counts, count_flops
 from perfkit.devices.accelerator import get_accelerator, is_cuda

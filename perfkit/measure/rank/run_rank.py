@@ -17,7 +17,8 @@ from torch.distributed import ProcessGroupGloo, Store
 from perfkit.core.allocations import FailedRequest
 from perfkit.core.errors import PerfkitError
 from perfkit.core.note import make_note
-from perfkit.core.record import RankRecord, RunStatus, Unknown
+from perfkit.core.record.quantity import Unknown
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.core.spec import RunSpec
 from perfkit.core.texts.error_text import cap_line, format_first_line, format_traceback
 from perfkit.core.units import format_bytes

@@ -14,18 +14,9 @@ from torch import nn
 
 from perfkit.core.address_space import limit_address_space
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import (
-    Flops,
-    Measurement,
-    ParityRule,
-    Quantity,
-    QuantityOrigin,
-    RunStatus,
-    SetupCost,
-    Unknown,
-    WorkloadFacts,
-    make_measurement,
-)
+from perfkit.core.record.claim import ParityRule
+from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
+from perfkit.core.record.rank_record import Flops, RunStatus, SetupCost, WorkloadFacts
 from perfkit.core.spec import RunSpec
 from perfkit.core.texts.error_text import format_first_line
 from perfkit.cost.live_flops import average_counts, count_flops

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfkit.core.files import read_json
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import RunSpec
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.devices.machine.mig import build_instance_variables

@@ -12,7 +12,7 @@ from perfkit.analysis.replay.step_nodes import find_step_nodes
 from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_details
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.core.errors import UnavailableError, UsageError
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry
 from perfkit.devices.ceilings.ceiling import DeviceCeilings

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from perfkit.core.allocations import Allocations
+from perfkit.core.allocations import Allocations, InitialBlock
 from perfkit.core.errors import UnknownParameterError
-from perfkit.core.record import InitialBlock, Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.core.spec import RunSpec
 from perfkit.cost.torch_dispatch import tree_leaves
 from perfkit.instruments.memory.memory_recording import label_recording

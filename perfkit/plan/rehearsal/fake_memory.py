@@ -15,8 +15,7 @@ from unittest.mock import patch
 import torch
 from torch._C._autograd import _get_sequence_nr
 
-from perfkit.core.allocations import UNKNOWN
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import UNKNOWN, InitialBlock
 from perfkit.cost.torch_dispatch import find_autograd_node
 from perfkit.cost.torch_fakes import BypassDispatchCache, FakeTensorMode
 from perfkit.instruments.memory.profiler_events import (

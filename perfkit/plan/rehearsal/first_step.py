@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from perfkit.core.allocations import Allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import Allocations, InitialBlock
 from perfkit.instruments.memory.memory_recording import label_recording
 from perfkit.instruments.memory.module_marks import mark_modules
 from perfkit.instruments.memory.training_state import find_owners, watch_gradients

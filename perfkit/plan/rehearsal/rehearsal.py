@@ -11,7 +11,7 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from perfkit.core.allocations import Allocations
 from perfkit.core.note import Note
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.core.spec import RunSpec
 from perfkit.cost.torch_fakes import FakeTensorMode
 from perfkit.devices.catalog.catalog import CatalogEntry

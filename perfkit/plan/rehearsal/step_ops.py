@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from perfkit.core.record import MARK_PREFIX, PHASES
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES
 from perfkit.cost.calls.args import count_read_bytes, walk_tensors
 from perfkit.cost.calls.collective import CollectiveType, Message
 from perfkit.cost.calls.op_call import OpCall, OpCost

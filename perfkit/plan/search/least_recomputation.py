@@ -10,7 +10,8 @@ from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.totals import compute_totals
 from perfkit.core.files import read_json
 from perfkit.core.fit_search import Trials, find_largest_fitting
-from perfkit.core.record import Measurement, RankRecord
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.core.spec import format_variant_label
 from perfkit.core.units import format_bytes
 from perfkit.devices.accelerator import is_cpu

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from perfkit.core.errors import UsageError
 from perfkit.core.parse_units import parse_amount
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.units import format_bytes
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry_with_memory, resolve_entry

@@ -15,7 +15,7 @@ from perfkit.analysis.trace.rank_trace import DetailedAnalysis, analyze_with_det
 from perfkit.analysis.trace.roofline.roofs import build_roofs
 from perfkit.analysis.trace.trace_device import identify_device
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.urls import is_url
 from perfkit.devices.accelerator import is_cpu
 from perfkit.devices.catalog.catalog import CatalogEntry, find_entry

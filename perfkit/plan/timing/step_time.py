@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from perfkit.analysis.model.plan import DISK, GAPS, Interval, StepTime
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.cost.calls.op_call import OpClass
 from perfkit.devices.accelerator import is_cpu

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import Interval, PlannedVariant, StepTime
 from perfkit.core.errors import NewerFormatError, UnavailableError
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
 from perfkit.devices.accelerator import CPU
 from perfkit.devices.catalog.catalog import resolve_entry

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.plan import PlannedPhase, PlannedVariant, make_exact, sum_intervals
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.core.units import format_bytes
 from perfkit.devices.accelerator import is_cpu
 from perfkit.plan.gpu_memory.device_memory import compute_device_memory

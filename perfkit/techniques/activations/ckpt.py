@@ -11,7 +11,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 
 from perfkit.core.errors import UnavailableError, UsageError
 from perfkit.core.parse_units import parse_amount
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import ParamValue
 from perfkit.techniques.activations.block_chaining import find_unchained_blocks
 from perfkit.techniques.activations.rerun_buffers import RerunBuffers, has_buffers

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.activations.paged_activations import ActivationPager
 from perfkit.techniques.activations.quantized_store import QuantizedStore, RoundingError
 from perfkit.techniques.base.conflict import Conflict

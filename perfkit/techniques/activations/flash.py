@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import get_accelerator, is_cpu, is_cuda
 from perfkit.techniques.activations.attention_calls import (
     AttentionExtent,

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.base.planning import Counted, NoEffect, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS, Purpose, Stage, Technique

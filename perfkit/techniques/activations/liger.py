@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import get_accelerator
 from perfkit.techniques.activations.liger_stand_in import replace_layers
 from perfkit.techniques.base.conflict import Conflict, make_conflicts

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.allocations import HOST
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.cost.torch_dispatch import tree_leaves
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.activations.paged_activations import ActivationPager

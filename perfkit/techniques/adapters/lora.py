@@ -7,7 +7,7 @@ import msgspec
 from torch.optim import SGD, Adam, Optimizer
 
 from perfkit.core.allocations import PARAMETER
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.adapters.adapters import TRAINED, Adapters, find_adaptable_layers
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.package import Package

@@ -8,7 +8,7 @@ from torch import nn
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.optional_deps import make_missing_package_error
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.techniques.adapters.adapters import Adapters, find_adaptable_layers
 from perfkit.techniques.adapters.lora import Lora
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict

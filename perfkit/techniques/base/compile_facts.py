@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from perfkit.core.record import Recompilation
+from perfkit.core.record.rank_record import Recompilation
 from perfkit.techniques.base.failed_guards import FailedGuard, join_values, read_guard
 
 _LONGEST_LINE = 80

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from perfkit.core.record import ParityRule
+from perfkit.core.record.claim import ParityRule
 from perfkit.techniques.base.batch_dependence import explain_batch_dependence
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS

@@ -10,7 +10,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import ParityRule, SetupCost
+from perfkit.core.record.claim import ParityRule
+from perfkit.core.record.rank_record import SetupCost
 from perfkit.techniques.base.mesh import RankMesh
 from perfkit.techniques.base.phases import Mark
 from perfkit.techniques.base.segments import JoinedBlock

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import msgspec
 import torch
 
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import ParamValue, Struct, TechniqueSpec, WorkloadSpec, convert_params, parse_variants
 from perfkit.techniques.base.conflict import Conflict, Requirement
 from perfkit.techniques.base.mesh import Dimension

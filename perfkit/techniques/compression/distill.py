@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from perfkit.core.allocations import BUFFER, PARAMETER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.cost.live_flops import count_flops
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.package import TORCHAO, Package

@@ -10,7 +10,7 @@ from torch.nn.utils import prune
 
 from perfkit.core.allocations import BUFFER, OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import Conflict, make_conflicts
 from perfkit.techniques.base.planning import Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState

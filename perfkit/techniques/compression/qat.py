@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from perfkit.core.allocations import OTHER
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts
 from perfkit.techniques.base.linear_layers import find_divisible_layers
 from perfkit.techniques.base.package import TORCHAO, Package

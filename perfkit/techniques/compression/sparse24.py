@@ -5,7 +5,7 @@ from typing import ClassVar
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_nvidia
 from perfkit.techniques.base.linear_layers import find_divisible_layers
 from perfkit.techniques.base.package import TORCHAO, Package

@@ -7,7 +7,7 @@ import msgspec
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
 from perfkit.techniques.base.batch_dimension import has_time_first
 from perfkit.techniques.base.conflict import Conflict

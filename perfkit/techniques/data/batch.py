@@ -7,7 +7,7 @@ import msgspec
 import torch
 
 from perfkit.core.errors import UsageError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import ParamValue, WorkloadSpec
 from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Counted, Planning
 from perfkit.techniques.base.state import TrainState

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import FULLY_SHARDED, Conflict, make_conflicts
 from perfkit.techniques.base.planning import ESTIMATED, Counted, Planning
 from perfkit.techniques.base.state import TrainState

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from perfkit.core.allocations import HOST, OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import ParamValue
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.package import Package

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import WorkloadSpec
 from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Counted, Planning
 from perfkit.techniques.base.state import TrainState

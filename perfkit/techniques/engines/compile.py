@@ -10,7 +10,7 @@ from torch import nn
 
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import ParamValue
 from perfkit.cost.live_flops import FlopCounter
 from perfkit.devices.accelerator import get_accelerator, is_cpu

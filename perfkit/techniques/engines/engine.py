@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.allocations import GRADIENT, OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict, make_conflicts
 from perfkit.techniques.base.package import Package

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.allocations import HOST, OPTIMIZER_STATE, OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.base.conflict import SHARDED, UPDATED_TOGETHER, Conflict, make_conflicts
 from perfkit.techniques.base.package import Package

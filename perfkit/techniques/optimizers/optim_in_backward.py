@@ -6,7 +6,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.planning import Counted, MemoryPrice, MemorySaving, Planning, UnknownEffect
 from perfkit.techniques.base.state import TrainState

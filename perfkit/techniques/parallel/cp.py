@@ -15,7 +15,7 @@ from torch.distributed.tensor.experimental._attention import set_rotate_method
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cuda
 from perfkit.techniques.activations.attention_calls import Attention, AttentionCall, replace_attention
 from perfkit.techniques.base.conflict import RELAXED, Conflict, make_conflicts

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import ParamValue
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, Conflict, make_conflicts

@@ -18,7 +18,8 @@ from torch.optim import Optimizer
 
 from perfkit.core.allocations import LIVE_CATEGORIES
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation, SetupCost
+from perfkit.core.record.claim import Claim, Relation
+from perfkit.core.record.rank_record import SetupCost
 from perfkit.devices.accelerator import is_cpu
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
 from perfkit.techniques.base.package import Package

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
 from perfkit.techniques.base.conflict import RELAXED, Conflict, make_conflicts
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning

@@ -17,7 +17,7 @@ from torch.distributed.fsdp.wrap import CustomPolicy
 from torch.distributed.utils import _apply_to_tensors
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.techniques.base.conflict import RELAXED, SHARDED, Conflict
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.table import TECHNIQUES

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from torch.distributed.device_mesh import DeviceMesh
 
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning
 from perfkit.techniques.base.state import TrainState

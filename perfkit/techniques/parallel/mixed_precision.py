@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import ParityRule
+from perfkit.core.record.claim import ParityRule
 from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, Conflict
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import LOSSLESS

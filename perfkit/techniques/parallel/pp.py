@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.conflict import SHARDED, Conflict, make_conflicts

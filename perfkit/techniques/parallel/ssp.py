@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from perfkit.core.allocations import OTHER
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.techniques.base.conflict import REDUCED_LAST, SHARDED, WITHOUT_WAITING, Conflict, make_conflicts
 from perfkit.techniques.base.planning import UNKNOWN_EFFECT, Planning
 from perfkit.techniques.base.state import Closure, TrainState

@@ -12,7 +12,7 @@ from torch.distributed.tensor.parallel import loss_parallel
 from torch.optim import Optimizer
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.techniques.base.conflict import Conflict, make_conflicts
 from perfkit.techniques.base.mesh import Dimension

@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.conflict import OTHER_STAGE, Conflict, make_conflicts

@@ -9,7 +9,7 @@ from torch import nn
 
 from perfkit.core.allocations import OPTIMIZER_STATE
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.core.spec import BASELINE, ParamValue
 from perfkit.techniques.base.conflict import NO_FP32_PRODUCTS, UPDATED_TOGETHER, Conflict
 from perfkit.techniques.base.package import Package

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import torch
 
-from perfkit.core.record import Claim, ParityRule, Relation
+from perfkit.core.record.claim import Claim, ParityRule, Relation
 from perfkit.devices.accelerator import is_cuda
 from perfkit.devices.catalog.capability import get_fp8_format
 from perfkit.techniques.base.conflict import SAME_LAYERS, Conflict, make_conflicts

@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfkit.core.allocations import TimeBand
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.event_nesting import compute_depths
 from perfkit.trace.model import NONE, Ints
 from perfkit.trace.ops.module_calls import ModuleCalls

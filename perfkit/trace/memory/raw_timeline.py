@@ -19,13 +19,13 @@ from perfkit.core.allocations import (
     PARAMETER,
     TEMPORARY,
     UNKNOWN,
+    InitialBlock,
     TextNumbers,
     build_allocations,
 )
 from perfkit.core.errors import RunFormatError
 from perfkit.core.files import JSON_ERRORS
 from perfkit.core.note import make_note
-from perfkit.core.record import InitialBlock
 from perfkit.core.text_blocks import ReadLimits, TextBlocks
 from perfkit.trace.memory.memory_file import MemoryFile
 from perfkit.trace.readers.trace_sources import open_source

@@ -17,6 +17,7 @@ from perfkit.core.allocations import (
     UNKNOWN,
     Allocations,
     FailedRequest,
+    InitialBlock,
     Ints,
     PrivateSegment,
     TextNumbers,
@@ -24,7 +25,7 @@ from perfkit.core.allocations import (
 )
 from perfkit.core.errors import RunFormatError
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.core.units import format_bytes
 from perfkit.trace.memory.block_sizes import AllocatorSettings
 from perfkit.trace.memory.history import (

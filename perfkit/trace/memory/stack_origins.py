@@ -21,7 +21,7 @@ from perfkit.core.allocations import (
     UNSHARDED_PARAMETER,
     WORKSPACE,
 )
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))
 

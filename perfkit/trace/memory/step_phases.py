@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfkit.core.allocations import NONE, Ints, TimeBand
-from perfkit.core.record import MARK_PREFIX, PHASES, STEP_MARK
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES, STEP_MARK
 from perfkit.trace.annotations import match_phase
 
 _STEP = re.compile(rf"(?:{re.escape(STEP_MARK)}|ProfilerStep ?)#(\d{{1,18}})")

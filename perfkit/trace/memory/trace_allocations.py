@@ -15,7 +15,7 @@ from perfkit.core.allocations import (
     TimeBand,
     build_allocations,
 )
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.cost.calls.op_call import OpCall
 from perfkit.cost.outputs import infer_block_output
 from perfkit.trace.memory.consistency import compute_bytes_before

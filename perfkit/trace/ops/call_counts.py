@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.model import NONE, Category
 from perfkit.trace.ops.graph_replays import GraphReplays
 from perfkit.trace.ops.kernels import is_compiled_kernel

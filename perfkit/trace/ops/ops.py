@@ -39,7 +39,7 @@ class Ops:
         parent: row of the op around it, NONE at the top.
         owner: row of the costed op (or collective) that covers it, its own if costed; NONE elsewhere.
         call: index into `calls` of a costed op, NONE elsewhere.
-        step: index into `steps`, NONE outside; `phase`: index into `perfkit.core.record.PHASES`, NONE outside.
+        step: index into `steps`, NONE outside; `phase`: index into `core.record.trace_marks.PHASES`, NONE outside.
         module: index into `modules`, paths of nn.Modules (`Model_0/Block_3/Linear_7`), NONE where none is known. That
             of a backward op is the module of its forward op.
         forward: row of the forward op whose gradient a backward op computes, NONE where that is not known.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.core.record import MARK_PREFIX, PHASES
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES
 from perfkit.trace.annotations import match_phase
 from perfkit.trace.event_names import map_names, mark_named
 from perfkit.trace.event_nesting import find_around_times
@@ -22,7 +22,7 @@ _OPTIMIZER_OPS = re.compile(r"aten::_foreach_\w+|aten::_fused_(adam|adamw|sgd|ad
 
 @dataclass(frozen=True)
 class PhaseIntervals:
-    """Marked ranges in the order of time; `phase` indexes `perfkit.core.record.PHASES`."""
+    """Marked ranges in the order of time; `phase` indexes `core.record.trace_marks.PHASES`."""
 
     phase: Ints
     start_ns: Ints

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.core.record import STEP_MARK
+from perfkit.core.record.trace_marks import STEP_MARK
 from perfkit.trace.annotations import OPTIMIZER_STEP
 from perfkit.trace.event_names import map_names, mark_named
 from perfkit.trace.model import DEVICE_CATEGORIES, NONE, Category, Ints, Trace

@@ -11,8 +11,9 @@ from perfkit.check.revisions import choose_turns
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunStatus
-from perfkit.core.sampling import compute_log_interval, compute_log_ratio, is_narrow
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.step_samples import compute_log_ratio
+from perfkit.core.sampling import compute_log_interval, is_narrow
 from perfkit.core.spec import RunSpec, WorkloadSpec
 from perfkit.measure.bench import schedule_first_run
 from perfkit.measure.launch.rank_processes import RankPlace

@@ -6,7 +6,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from perfkit.analysis.model.estimate import ParityVerdict
-from perfkit.core.sampling import compute_log_interval, compute_log_ratio
+from perfkit.core.record.step_samples import compute_log_ratio
+from perfkit.core.sampling import compute_log_interval
 from perfkit.techniques.base.technique import LOSSLESS
 from perfkit.tune.model.tune_request import NOTABLE_SHARE
 from perfkit.tune.model.tune_result import AllowedLosses, TrialOutcome

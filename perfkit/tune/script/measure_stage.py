@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
 
 from perfkit.analysis.model.estimate import SpeedVerdict
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.sampling import LEAST_ROUNDS
 from perfkit.tune.model.tune_request import NOTABLE_SHARE
 from perfkit.tune.model.tune_result import Proof, Trial, TrialOutcome

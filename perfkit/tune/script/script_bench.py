@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import get_value
+from perfkit.core.record.quantity import get_value
 from perfkit.devices.accelerator import Accelerator, get_accelerator, has_own_memory
 from perfkit.devices.machine.machine import list_usable_cpus
 from perfkit.store.suite_reader import read_suite

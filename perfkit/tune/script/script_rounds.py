@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from perfkit.core.errors import PerfkitError, RunFormatError, UsageError
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec
 from perfkit.devices.accelerator import has_own_memory
 from perfkit.instruments.clock import join_samples

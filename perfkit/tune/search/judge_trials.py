@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import BASELINE
 from perfkit.tune.model.tune_request import NOTABLE_SHARE, TuneRequest
 from perfkit.tune.model.tune_result import Objective, Trial, TrialOutcome

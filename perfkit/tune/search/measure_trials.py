@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import get_value
+from perfkit.core.record.quantity import get_value
 from perfkit.core.spec import BASELINE, format_variant_label
 from perfkit.core.texts.redact import redact_text
 from perfkit.devices.ceilings.ceiling import DeviceCeilings

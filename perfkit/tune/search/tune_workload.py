@@ -11,7 +11,8 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_json
-from perfkit.core.record import RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import BASELINE, TechniqueSpec, format_variant_label, parse_variants
 from perfkit.core.units import format_seconds
 from perfkit.devices.machine.device_choice import find_device

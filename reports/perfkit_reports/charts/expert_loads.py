@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from perfkit.core import units
-from perfkit.core.record import ExpertLoad
+from perfkit.core.record.rank_record import ExpertLoad
 from perfkit_reports.charts.frame import Trace, build_axis, build_figure, escape_text, format_hover
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.palette import BLUE, VERMILLION, interpolate_color

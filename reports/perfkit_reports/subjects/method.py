@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from perfkit.analysis.model.estimate import Provenance
 from perfkit.core.note import list_texts
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit_reports.document.blocks import Block, Facts, Table, Text
 from perfkit_reports.document.cells import Cell

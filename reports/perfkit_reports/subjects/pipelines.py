@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from perfkit.analysis.model.fleet import Pipeline, PipelineRank
 from perfkit.core import units
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit_reports.charts import pipeline as chart
 from perfkit_reports.document.blocks import Block, Section, Table
 from perfkit_reports.document.cells import Cell, make_unknown_cell

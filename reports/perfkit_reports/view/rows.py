@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from perfkit.core import units
-from perfkit.core.record import Quantity, Unknown
+from perfkit.core.record.quantity import Quantity, Unknown
 from perfkit.store.listing import ListedRun
 from perfkit.store.suite_state import SuiteState
 

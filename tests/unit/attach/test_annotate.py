@@ -12,7 +12,7 @@ import perfkit
 from perfkit.attach.loop import phase_marks
 from perfkit.attach.loop.phase_marks import PhaseMarks
 from perfkit.core.errors import UsageError
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.annotations import match_phase
 
 

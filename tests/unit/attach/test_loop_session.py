@@ -17,7 +17,7 @@ from perfkit.attach.loop.step_timing import BoundaryStamp, StepSeries
 from perfkit.attach.loop_session import LoopOptions, LoopSession
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import read_json
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Schedule
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings

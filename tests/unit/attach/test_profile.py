@@ -23,7 +23,7 @@ from perfkit.attach.host import budget as budgets
 from perfkit.attach.host.budget import HostMemory
 from perfkit.attach.profile import Profile, RunSummary, build_summary
 from perfkit.core.errors import UsageError
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.core.spec import Schedule
 from perfkit.core.texts.error_text import TEXT_CHARS
 from perfkit.store.live import LiveEvent, LiveStart, LiveWindow, read_live

@@ -18,7 +18,7 @@ from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop_session import LoopOptions, LoopSession
 from perfkit.attach.recording_plan import record_passes
 from perfkit.core.allocations import Allocations, build_allocations
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import Schedule
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.open_ranges import OpenRangeError

@@ -22,7 +22,9 @@ from perfkit.attach.loop.step_units import PACKED
 from perfkit.attach.variant_recording import VariantRecording
 from perfkit.core.files import read_json
 from perfkit.core.note import make_note
-from perfkit.core.record import DeviceSample, Quantity, RankRecord, Recompilation, RunStatus, Unknown, get_value
+from perfkit.core.record.environment import DeviceSample
+from perfkit.core.record.quantity import Quantity, Unknown, get_value
+from perfkit.core.record.rank_record import RankRecord, Recompilation, RunStatus
 from perfkit.instruments.recording import EndNow, Recording
 from perfkit.instruments.sensors.energy import EnergyWindow
 from perfkit.instruments.sensors.machine_load import LoadReading

@@ -9,7 +9,7 @@ from torch import nn
 
 from perfkit.attach.live.step_flops import StepFlops
 from perfkit.attach.watch_setup import WatchOptions, find_peak, get_step_flops
-from perfkit.core.record import Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.devices.ceilings.mixed_peak import format_peak
 from tests.fixtures.figures import list_figures

@@ -20,7 +20,7 @@ from perfkit.check.stored_comparison import (
     read_run_source,
 )
 from perfkit.core.errors import PerfkitError, UsageError
-from perfkit.core.record import Flops, RankRecord, RunStatus
+from perfkit.core.record.rank_record import Flops, RankRecord, RunStatus
 from perfkit.store.baseline import read_baseline, write_baseline
 from tests.fixtures.suites import ENVIRONMENT, counted, record, write_suite
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store.layout import SuiteSampling
 from perfkit.store.suite_state import Conclusion
 from perfkit_cli.bench import _get_exit_code

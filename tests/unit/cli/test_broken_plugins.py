@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.core.registry import BrokenPluginError
 from perfkit.core.spec import TechniqueSpec, parse_workload
 from perfkit.cost import formula_table

@@ -7,7 +7,8 @@ from rich.console import Console
 import perfkit.measure.bench
 import perfkit.measure.suite_writer
 from perfkit.core.errors import UsageError
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import parse_variants
 from perfkit.devices.machine import visible_gpus
 from perfkit.devices.machine.device_choice import ChosenDevice, find_device

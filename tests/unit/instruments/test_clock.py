@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.instruments.clock import CycleClock, EventClock, HostClock, get_step_times, join_samples, round_to_cycles
 from tests.fixtures.two_gpus import LAUNCH_MS, two_gpus
 

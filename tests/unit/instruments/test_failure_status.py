@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.instruments.failure_status import classify_error, find_allocation_line
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.instruments.warmup import is_steady, warm_up
 
 

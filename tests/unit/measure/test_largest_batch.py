@@ -5,7 +5,11 @@ from functools import partial
 
 import pytest
 
-from perfkit.core.record import Environment, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.memory import MemoryPeaks
+from perfkit.core.record.quantity import Unknown, make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, format_variant_label, parse_variants
 from perfkit.measure import largest_batch
 from perfkit.measure.largest_batch import (

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Flops, Measurement, QuantityOrigin, RankRecord, RunStatus, Unknown, get_value
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, Unknown, get_value
+from perfkit.core.record.rank_record import Flops, RankRecord, RunStatus
 from perfkit.core.spec import RunSpec, TechniqueSpec, WorkloadSpec
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.rank import session_setup

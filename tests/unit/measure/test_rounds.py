@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.measure import rounds
 from perfkit.measure.rounds import _RoundMeasurement

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.measure import trial
 from perfkit.measure.run_events import Event, PassStarted, RunFinished, RunStarted

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.step import AT_LEAST
-from perfkit.core.record import Measurement, QuantityOrigin
+from perfkit.core.record.quantity import Measurement, QuantityOrigin
 from perfkit_reports import cells, findings
 from tests.fixtures.figures import list_figures
 from tests.fixtures.sample_analysis import known

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from perfkit.core.files import write_json
-from perfkit.core.record import Measurement, RunStatus, Unknown, get_value, make_measurement
+from perfkit.core.record.quantity import Measurement, Unknown, get_value, make_measurement
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store import listing, suite_state
 from perfkit.store.layout import RUN_FILE, SPEC_FILE, SUITE_FILE, SuiteRun
 from perfkit.store.listing import ListedRun, list_runs

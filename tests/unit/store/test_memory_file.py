@@ -16,12 +16,12 @@ from perfkit.core.allocations import (
     WIDE,
     Allocations,
     FailedRequest,
+    InitialBlock,
     ReservedSegments,
     TimeBand,
     build_allocations,
 )
 from perfkit.core.errors import RunFormatError
-from perfkit.core.record import InitialBlock
 from perfkit.store.memory_file import MEMORY_FILE_VERSION, read_allocations, write_allocations
 from perfkit.store.parquet import encode_arrays, encode_rows, read_arrays, read_metadata
 

@@ -6,7 +6,7 @@ import pytest
 
 from perfkit.core.errors import OlderFormatError, RunFormatError
 from perfkit.core.files import write_json
-from perfkit.core.record import RECORD_VERSION, RunStatus
+from perfkit.core.record.rank_record import RECORD_VERSION, RunStatus
 from perfkit.store.layout import Suite, SuiteRun
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file

@@ -9,7 +9,9 @@ import perfkit
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_json
-from perfkit.core.record import RankRecord, RunResult, RunStatus, StepSamples
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import RunSpec
 from perfkit.devices.machine import device_choice
 from perfkit.measure import suite_writer

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import Unknown, get_value
+from perfkit.core.record.quantity import Unknown, get_value
 from perfkit.devices.calibration import ceilings_cache
 from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.devices.lookup import ceiling_lookup

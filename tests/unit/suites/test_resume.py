@@ -11,7 +11,11 @@ from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import Environment, RankRecord, RunResult, RunStatus, StepSamples, make_measurement
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.quantity import make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import RunSpec, WorkloadSpec, parse_variants
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.measure import bench as bench_module

@@ -10,7 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.instruments.facts.block_facts import collect_block_facts
 from perfkit.instruments.facts.convolution_layout import count_convolution_layouts
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from perfkit.core.errors import UnavailableError, UsageError
-from perfkit.core.record import ParityRule
+from perfkit.core.record.claim import ParityRule
 from perfkit.core.spec import parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.table import TECHNIQUES

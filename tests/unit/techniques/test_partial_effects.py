@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from perfkit.analysis.suite.engagement import check_claims, is_engaged, is_engaged_in_part
-from perfkit.core.record import Claim
+from perfkit.core.record.claim import Claim
 from perfkit.instruments.facts.exchanged_bytes import ExchangedBytes
 from perfkit.instruments.facts.fused_calls import FusedCalls
 from perfkit.instruments.training.tensors import collect_state_facts

@@ -15,7 +15,8 @@ from torch.nn.utils import prune
 from perfkit.analysis.suite.engagement import check_claims, is_engaged, is_engaged_in_part
 from perfkit.analysis.suite.kept_copies import find_kept_copies
 from perfkit.analysis.suite.parity import check_parity
-from perfkit.core.record import Claim, RankRecord
+from perfkit.core.record.claim import Claim
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.instruments.facts.live_bytes import measure_live_bytes, sum_declared_bytes
 from perfkit.instruments.facts.training_norms import watch_gradient_norm
 from perfkit.instruments.facts.zero_weights import measure_zero_weight_share

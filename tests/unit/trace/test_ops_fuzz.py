@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.model import DEVICE_CATEGORIES, NONE
 from perfkit.trace.ops.ops import OpRole
 from tests.fixtures.trace_events import Event, ops_of

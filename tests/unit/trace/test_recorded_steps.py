@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from perfkit.core.record import MARK_PREFIX, PHASES, STEP_MARK
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES, STEP_MARK
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.live_flops import count_flops
 from perfkit.trace.model import NONE

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.findings.suite_view import SuiteView
-from perfkit.core.record import get_value
+from perfkit.core.record.quantity import get_value
 from perfkit.core.spec import parse_technique
 from perfkit.core.units import format_bytes, format_signed_percent
 

@@ -6,7 +6,7 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import CompileSummary
 from perfkit.analysis.suite.compile_cost import describe_break_even
 from perfkit.analysis.suite.findings.suite_view import SuiteView
-from perfkit.core.record import Recompilation
+from perfkit.core.record.rank_record import Recompilation
 from perfkit.core.units import format_seconds
 
 # Guards that fail, in torch's words, and what to do.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from perfkit.analysis.model.finding import GainRange
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import get_value
+from perfkit.core.record.quantity import get_value
 
 
 def measure_saved_time(variant: Variant, step_s: float | None) -> Iterator[GainRange]:

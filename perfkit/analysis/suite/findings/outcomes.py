@@ -10,7 +10,8 @@ from perfkit.analysis.suite.engagement import IN_PART
 from perfkit.analysis.suite.findings.measured_gains import get_saved_bytes, measure_saved_bytes, measure_saved_time
 from perfkit.analysis.suite.findings.suite_view import SuiteView, get_step_s
 from perfkit.core.allocations import ACTIVATION, HOST, OTHER
-from perfkit.core.record import RunStatus, get_value
+from perfkit.core.record.quantity import get_value
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.units import format_bytes, format_seconds, format_signed_percent
 
 # A smaller change of peak memory is not reported.

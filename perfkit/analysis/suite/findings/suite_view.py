@@ -9,7 +9,8 @@ from perfkit.analysis.model.scaling import SuiteScaling
 from perfkit.analysis.model.suite import MeasuredSession, Variant
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.passes import PassResults
-from perfkit.core.record import Environment, RunStatus
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.devices.ceilings.ceiling import DeviceCeilings
 from perfkit.store.layout import SuiteSampling
 

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
 from perfkit.analysis.trace.roofline.roofs import Roofs, describe_ceiling
-from perfkit.core.record import Flops, Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown
+from perfkit.core.record.rank_record import Flops
 from perfkit.core.units import format_percent
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.cost.formulas.attention_mask import UNMASKED

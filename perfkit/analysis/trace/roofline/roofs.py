@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.core.units import format_bandwidth, format_flop_rate
 from perfkit.cost.calls.collective import Message
 from perfkit.cost.calls.op_call import ComputeUnit

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.launches import UnitCounters
 from perfkit.analysis.trace.work.work_items import WorkItems
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.devices.ceilings.ceiling import CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.model import NONE, Category, CounterSamples, Ints

@@ -3,7 +3,7 @@
 import re
 
 from perfkit.analysis.trace.time.intervals import Intervals, merge_intervals
-from perfkit.core.record import MARK_PREFIX
+from perfkit.core.record.trace_marks import MARK_PREFIX
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import Category, Ints, Trace
 

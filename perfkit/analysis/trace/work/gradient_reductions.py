@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.fleet import DDP, FSDP1, FSDP2, GradientReductions, ParameterGathers
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, build_message
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.cost.calls.collective import CollectiveType
 from perfkit.trace.annotations import OPTIMIZER_STEP
 from perfkit.trace.event_names import map_names, mark_named

@@ -8,7 +8,7 @@ from perfkit.analysis.trace.time.intervals import measure_length, merge_interval
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.event_nesting import find_nearest
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.graph_use import mark_graph_nodes

@@ -28,7 +28,7 @@ from perfkit.analysis.trace.work.link_copies import find_link, parse_copy_kind
 from perfkit.analysis.trace.work.shape_texts import show_shapes
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.core.units import format_percent
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.devices.ceilings.ceiling import CeilingLevel

@@ -28,7 +28,7 @@ from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_part
 from perfkit.analysis.trace.work.split_time import assign_categories, split_windows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems, collect_work_items
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.event_names import mark_named
 from perfkit.trace.model import NONE, Ints

@@ -14,8 +14,7 @@ from unittest.mock import patch
 
 from torch.optim import Optimizer
 
-from perfkit.core.allocations import PARAMETER
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import PARAMETER, InitialBlock
 from perfkit.instruments.training.tensors import add_block, list_plain_parts
 from perfkit.techniques.activations.paged_tensors import get_local_part
 from perfkit.techniques.base.technique import Technique

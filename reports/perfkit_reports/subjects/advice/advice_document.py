@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
-from perfkit.core.record import Measurement, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, Unknown
 from perfkit.core.units import format_bytes, format_seconds
 from perfkit.plan.advise.advice import Advice, AdviceOption, ExcludedVariant
 from perfkit.store.summary import ADVICE_FILE, SUMMARY_FILE, ReportSummary, RowFigures

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from perfkit.check.judge.quantities import UTILIZATION
 from perfkit.check.judge.result import Check, CheckedVariant, JudgedQuantity
-from perfkit.core.record import Measurement, Quantity, Unknown, make_measurement
+from perfkit.core.record.quantity import Measurement, Quantity, Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, make_throughput
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import check_sentences

@@ -13,7 +13,7 @@ from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace import RankTrace, StepRow
 from perfkit.analysis.trace.op_tables import LONGEST_ROWS
 from perfkit.core.note import Note
-from perfkit.core.record import Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
 from perfkit.core.units import format_seconds
 from perfkit.store.summary import COMPARISON_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit_reports.cells import make_short_cell, make_text_cell

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.loop import UsefulTokens
 from perfkit.analysis.model.suite import Analysis
 from perfkit.core import units
-from perfkit.core.record import WallTimeParts
+from perfkit.core.record.attached_loop import WallTimeParts
 from perfkit.store.price import Price
 from perfkit_reports.cells import make_quantity_cell, make_seconds_cell
 from perfkit_reports.document.blocks import Block, Facts, Group, Section, Table

@@ -8,7 +8,8 @@ from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
-from perfkit.core.record import MachineLoad, RunStatus
+from perfkit.core.record.environment import MachineLoad
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.devices.accelerator import is_cpu
 from perfkit_reports.cells import format_factor
 from perfkit_reports.subjects.loop.goodput import describe_goodput

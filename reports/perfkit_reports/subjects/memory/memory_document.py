@@ -5,7 +5,7 @@ from dataclasses import replace
 from perfkit.analysis.model.memory_analysis import MemoryAnalysis
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.core import allocations, units
-from perfkit.core.record import Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
 from perfkit.store.summary import MEMORY_REPORT_FILE, SUMMARY_FILE, ReportSummary, RowFigures, compute_digest
 from perfkit_reports.cells import make_optional_cell
 from perfkit_reports.document.blocks import Facts, Section, Tile

@@ -9,7 +9,7 @@ from perfkit.analysis.model.estimate import Provenance
 from perfkit.analysis.model.plan import Plan, PlannedVariant
 from perfkit.core import units
 from perfkit.core.note import Note
-from perfkit.core.record import Measurement, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, Unknown
 from perfkit.store.summary import PLAN_FILE, SUMMARY_FILE, ReportSummary, RowFigures, make_unknown_figures
 from perfkit_reports import palette
 from perfkit_reports.charts.memory_bars import MemoryStack, build_memory_figure, is_limit_visible, list_fills

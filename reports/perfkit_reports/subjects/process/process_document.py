@@ -8,7 +8,7 @@ from typing import NamedTuple
 from perfkit.analysis.model.stacks import HotLine, ProcessAnalysis, WatchedThread
 from perfkit.analysis.stacks.hot_lines import LEAST_SAMPLES
 from perfkit.core.note import Note, make_note
-from perfkit.core.record import Quantity, Unknown
+from perfkit.core.record.quantity import Quantity, Unknown
 from perfkit.core.units import format_bytes, format_percent, format_seconds
 from perfkit.flight.mismatch_text import format_ranks
 from perfkit.store.stacks import COLLAPSED_FILE, SPEEDSCOPE_FILE

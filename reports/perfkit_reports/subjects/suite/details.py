@@ -6,7 +6,7 @@ from dataclasses import replace
 from perfkit.analysis.model.estimate import ClaimOutcome
 from perfkit.analysis.model.suite import ClaimResult, CompileSummary, Variant
 from perfkit.core import units
-from perfkit.core.record import Recompilation
+from perfkit.core.record.rank_record import Recompilation
 from perfkit_reports import waits
 from perfkit_reports.cells import format_relative, make_optional_cell, make_quantity_cell, make_seconds_cell
 from perfkit_reports.document.blocks import Block, Facts, Text

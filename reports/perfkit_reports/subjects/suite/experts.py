@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.core.record import ExpertLoad
+from perfkit.core.record.rank_record import ExpertLoad
 from perfkit.core.units import format_percent
 from perfkit_reports.charts import expert_loads
 from perfkit_reports.document.blocks import Block, Section, Table

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, MeasuredSession, Variant
-from perfkit.core.record import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
+from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown, make_measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.store.layout import REPORT_JSON
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary, RowFigures, VariantOutcome

@@ -8,7 +8,7 @@ from perfkit.analysis.model.loop import LoopAnalysis
 from perfkit.analysis.model.suite import Analysis, DeviceClocks, Parity, Variant
 from perfkit.analysis.pipeline.fastest_variant import is_sound
 from perfkit.core import units
-from perfkit.core.record import Measurement, get_whole
+from perfkit.core.record.quantity import Measurement, get_whole
 from perfkit.store.price import Price, format_cost_unit
 from perfkit_reports.cells import (
     drop_whole,

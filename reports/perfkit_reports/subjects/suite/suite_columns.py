@@ -7,7 +7,8 @@ from typing import Any
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.fastest_variant import is_sound
-from perfkit.core.record import Measurement, RunStatus
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RunStatus
 from perfkit_reports.document.cells import Cell, Span
 from perfkit_reports.document.tables import NOTHING, Column
 from perfkit_reports.document.weight import Weight

@@ -12,7 +12,7 @@ from perfkit.analysis.model.prediction import PredictedFigure, PredictedPart, Pr
 from perfkit.analysis.model.scaling import Efficiency, ScalingCurve
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.core.record import get_value, get_whole
+from perfkit.core.record.quantity import get_value, get_whole
 from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit_reports.document.tables import RawTable, Schema, build_owned_data, build_plain_data
 from perfkit_reports.subjects.suite.chart_styles import list_traces

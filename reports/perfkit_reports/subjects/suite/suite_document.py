@@ -6,7 +6,7 @@ from dataclasses import replace
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.fastest_variant import is_sound
-from perfkit.core.record import Measurement
+from perfkit.core.record.quantity import Measurement
 from perfkit.core.units import format_seconds
 from perfkit_reports.charts import pareto
 from perfkit_reports.document.blocks import Block, Chart, Group, Table, Text

@@ -13,7 +13,8 @@ from perfkit.analysis.pipeline import fastest_variant
 from perfkit.analysis.pipeline.fastest_variant import get_ratio, is_sound, list_faster
 from perfkit.analysis.suite.machine_load import describe_machine_load
 from perfkit.core import units
-from perfkit.core.record import Measurement, RunStatus
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store.suite_state import Conclusion
 from perfkit_reports.subjects.suite import suite_cells
 from perfkit_reports.wording import format_sentence

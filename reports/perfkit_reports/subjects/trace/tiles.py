@@ -6,7 +6,7 @@ from perfkit.analysis.model import time_split
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.core import units
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.core.texts.name_lists import list_first
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.devices.accelerator import is_cpu

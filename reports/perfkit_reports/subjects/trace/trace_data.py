@@ -24,7 +24,7 @@ from perfkit.analysis.model.replay import PathRow, SimulatedChange
 from perfkit.analysis.model.step import OpRow, TimeShare
 from perfkit.analysis.model.trace import CollectiveRow, CopyRow, RankTrace, Recompute, StepRow, TraceFileInfo
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.core.record import get_value, get_whole
+from perfkit.core.record.quantity import get_value, get_whole
 from perfkit.core.spec import Struct
 from perfkit.devices.ceilings.ceiling import Ceiling
 from perfkit_reports.document.tables import (

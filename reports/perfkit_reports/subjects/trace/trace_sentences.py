@@ -5,7 +5,7 @@ from perfkit.analysis.model.fleet import Fleet
 from perfkit.analysis.model.launches import Launches
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.core import units
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.devices.accelerator import is_cpu, is_gpu
 from perfkit_reports.cells import format_count
 from perfkit_reports.wording import format_bounded, format_plural, format_sentence

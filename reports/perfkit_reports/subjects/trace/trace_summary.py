@@ -2,7 +2,7 @@
 
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
-from perfkit.core.record import Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
 from perfkit.store.summary import ReportSummary, RowFigures, compute_digest
 from perfkit_reports.subjects.trace.series import choose_focus_trace
 

@@ -8,7 +8,9 @@ import pytest
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import DeviceSample, RunResult, RunStatus
+from perfkit.core.record.environment import DeviceSample
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from tests.fixtures.suites import record, spec, write_run, write_suite_file
 
 MAX = 1.98e9

@@ -11,7 +11,7 @@ from perfkit.analysis.compare.environments import (
     explain_incomparable_times,
     select_count_changes,
 )
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from tests.fixtures.suites import ENVIRONMENT
 
 ELSEWHERE: dict[str, Any] = {

@@ -11,11 +11,12 @@ from perfkit.core.allocations import (
     NONE,
     Allocations,
     FailedRequest,
+    InitialBlock,
     TextNumbers,
     TimeBand,
     build_allocations,
 )
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.record.trace_marks import PHASES
 
 # Ops of stories by a word.
 OPS = {

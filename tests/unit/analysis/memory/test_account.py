@@ -16,11 +16,12 @@ from perfkit.core.allocations import (
     PARAMETER,
     Allocations,
     FailedRequest,
+    InitialBlock,
     ReservedSegments,
     TimeBand,
     build_allocations,
 )
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.record.trace_marks import PHASES
 from tests.unit.analysis.memory.recording import Recording
 
 DATA, FORWARD, BACKWARD, OPTIMIZER = range(len(PHASES))

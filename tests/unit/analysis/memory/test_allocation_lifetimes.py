@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
-from perfkit.core.allocations import NONE, Allocations, build_allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import NONE, Allocations, InitialBlock, build_allocations
 
 Event = tuple[int, int]  # address, size
 

@@ -14,8 +14,8 @@ from perfkit.core.allocations import (
     UNKNOWN,
     UNSHARDED_PARAMETER,
     WORKSPACE,
+    InitialBlock,
 )
-from perfkit.core.record import InitialBlock
 from tests.unit.analysis.memory.recording import Recording, check
 
 HOPPER = 32 * 2**20

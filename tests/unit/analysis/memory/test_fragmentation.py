@@ -10,8 +10,7 @@ import pytest
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.fragmentation import compute_fragmentation
 from perfkit.analysis.model.memory_model import Fragmentation
-from perfkit.core.allocations import NONE, Allocations, ReservedSegments, build_allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import NONE, Allocations, InitialBlock, ReservedSegments, build_allocations
 from perfkit.trace.memory.snapshot import read_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 

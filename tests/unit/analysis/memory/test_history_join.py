@@ -8,8 +8,7 @@ import pytest
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
-from perfkit.core.allocations import GRAPH_POOL, PrivateSegment, ReservedSegments, build_allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import GRAPH_POOL, InitialBlock, PrivateSegment, ReservedSegments, build_allocations
 from perfkit.store.memory_file import read_allocations
 from perfkit.trace.memory.snapshot import read_snapshot
 

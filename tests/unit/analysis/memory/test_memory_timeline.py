@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from perfkit.analysis.memory.allocation_lifetimes import build_lifetimes
 from perfkit.analysis.memory.memory_timeline import BANDS, MOMENTS, MemoryTimeline, build_timeline
 from perfkit.analysis.memory.totals import compute_totals, find_peak_event
-from perfkit.core.allocations import CATEGORIES, NONE, Allocations, TimeBand, build_allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import CATEGORIES, NONE, Allocations, InitialBlock, TimeBand, build_allocations
 
 
 def recorded(

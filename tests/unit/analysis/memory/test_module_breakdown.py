@@ -3,8 +3,7 @@ import numpy as np
 from perfkit.analysis.memory.account import build_memory_rows
 from perfkit.analysis.memory.classify import classify_blocks
 from perfkit.analysis.model.memory_model import MemoryRow
-from perfkit.core.allocations import ACTIVATION, BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import ACTIVATION, BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, InitialBlock
 from tests.unit.analysis.memory.recording import Recording
 
 

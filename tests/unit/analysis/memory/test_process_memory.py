@@ -11,15 +11,10 @@ from perfkit.analysis.memory.process_memory import (
     build_process_balance,
     compute_context_bytes,
 )
-from perfkit.core.record import (
-    DeviceMemoryState,
-    Environment,
-    ProcessMemory,
-    RankRecord,
-    RunStatus,
-    Unknown,
-    make_measurement,
-)
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.memory import DeviceMemoryState, ProcessMemory
+from perfkit.core.record.quantity import Unknown, make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 
 MIB = 2**20
 HIDDEN = Unknown(reason="hidden")

@@ -10,9 +10,12 @@ import pytest
 
 from perfkit.analysis.memory.process_memory import BATCHES
 from perfkit.analysis.memory.rank import read_rank_account
-from perfkit.core.allocations import Allocations, FailedRequest, ReservedSegments, build_allocations
+from perfkit.core.allocations import Allocations, FailedRequest, InitialBlock, ReservedSegments, build_allocations
 from perfkit.core.errors import RunFormatError
-from perfkit.core.record import PHASES, InitialBlock, ProcessMemory, RankRecord, make_measurement
+from perfkit.core.record.memory import ProcessMemory
+from perfkit.core.record.quantity import make_measurement
+from perfkit.core.record.rank_record import RankRecord
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.store.memory_file import write_allocations
 from perfkit.store.suite_reader import StoredRank
 from tests.fixtures.suites import ENVIRONMENT, record

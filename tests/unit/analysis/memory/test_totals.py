@@ -2,8 +2,7 @@ import numpy as np
 
 from perfkit.analysis.memory.allocation_lifetimes import AT_START, Lifetimes, build_lifetimes
 from perfkit.analysis.memory.totals import compute_step_peaks, compute_totals, find_peak_event, find_steps
-from perfkit.core.allocations import NONE, Allocations, build_allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import NONE, Allocations, InitialBlock, build_allocations
 
 
 def recorded(*events: tuple[int, int, int], known_bytes: int = 0) -> Allocations:

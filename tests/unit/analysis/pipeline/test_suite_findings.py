@@ -18,7 +18,9 @@ from perfkit.analysis.pipeline.suite_findings import collect_suite_findings
 from perfkit.analysis.suite.passes import PassResults
 from perfkit.analysis.suite.timed_traces import apply_timed_clock
 from perfkit.core.allocations import FailedRequest
-from perfkit.core.record import Environment, Recompilation, RunStatus, make_measurement
+from perfkit.core.record.environment import Environment
+from perfkit.core.record.quantity import make_measurement
+from perfkit.core.record.rank_record import Recompilation, RunStatus
 from perfkit.devices.ceilings.ceiling import Confidence, DeviceCeilings
 from perfkit.store.layout import SuiteSampling
 from tests.fixtures.figures import list_figures

@@ -9,7 +9,7 @@ from perfkit.analysis.model.fleet import Fleet, Pipeline, RankRow, StageActions
 from perfkit.analysis.pipeline.read_passes import _get_clock_offsets
 from perfkit.analysis.ranks.pipeline import add_measured_bubbles, build_pipeline
 from perfkit.analysis.trace.stage_actions import find_stage_actions
-from perfkit.core.record import Measurement, Unknown
+from perfkit.core.record.quantity import Measurement, Unknown
 from tests.fixtures.trace_events import event, ops_of, range_
 
 # Ranks, and of each the actions with their beginnings in units of one; a backward pass takes two.

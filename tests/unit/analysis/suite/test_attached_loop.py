@@ -6,7 +6,8 @@ import pytest
 
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.suite.attached_loop import build_loop, summarize_tokens
-from perfkit.core.record import AttachedLoop, RankRecord, TokenCounts
+from perfkit.core.record.attached_loop import AttachedLoop, TokenCounts
+from perfkit.core.record.rank_record import RankRecord
 from tests.fixtures.suites import record
 
 

@@ -16,19 +16,12 @@ from perfkit.analysis.pipeline import read_passes
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.ranks.joint_simulation import RankReplay
 from perfkit.core.files import write_json
-from perfkit.core.record import (
-    AttachedLoop,
-    Measurement,
-    MemoryPeaks,
-    RankRecord,
-    RunResult,
-    RunStatus,
-    StepSamples,
-    TokenCounts,
-    Unknown,
-    WorkloadFacts,
-    make_measurement,
-)
+from perfkit.core.record.attached_loop import AttachedLoop, TokenCounts
+from perfkit.core.record.memory import MemoryPeaks
+from perfkit.core.record.quantity import Measurement, Unknown, make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus, WorkloadFacts
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.instruments.stacks.collapsed_stacks import read_collapsed
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder

@@ -5,7 +5,8 @@ import pytest
 
 from perfkit.analysis.suite.compare import compare_to_baseline, compute_log_ratios
 from perfkit.analysis.suite.runs import VariantRuns
-from perfkit.core.record import RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.suites import record, spec, write_run, write_suite_file
 

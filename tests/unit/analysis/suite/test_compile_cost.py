@@ -2,7 +2,7 @@ import pytest
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.suite.compile_cost import describe_break_even, summarize_compile
-from perfkit.core.record import SetupCost
+from perfkit.core.record.rank_record import SetupCost
 from tests.fixtures.figures import list_figures
 
 FACTS = {"graphs": 2.0, "graph_breaks": 1.0, "compile_s": 10.0, "compile_cache_hits": 0.0, "compile_cache_misses": 3.0}

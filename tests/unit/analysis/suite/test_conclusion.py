@@ -6,7 +6,7 @@ import pytest
 from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.suite.conclusion import find_conclusion
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import WorkloadSpec
 from perfkit.store.layout import MeasurementSession, Suite, SuiteSampling
 from perfkit.store.request import BenchRequest

@@ -5,7 +5,8 @@ import pytest
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.cost import add_costs
-from perfkit.core.record import RunStatus, StepSamples
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.price import Price
 from perfkit_reports.document.blocks import Table
 from perfkit_reports.subjects.suite.suite_document import build_document

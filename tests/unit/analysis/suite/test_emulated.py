@@ -4,7 +4,7 @@ from pathlib import Path
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import Relation
+from perfkit.core.record.claim import Relation
 from perfkit_reports.subjects.suite import suite_cells, suite_headline
 from tests.fixtures.suites import claim, record, write_suite
 

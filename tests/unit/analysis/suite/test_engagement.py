@@ -2,7 +2,7 @@ import pytest
 
 from perfkit.analysis.suite.engagement import check_claims, is_engaged, is_engaged_in_part
 from perfkit.analysis.trace.roofline.fact_bounds import Fact, FactBounds
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import claim
 

@@ -12,7 +12,9 @@ from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.loop_plan import match_plan
 from perfkit.core.files import write_json
-from perfkit.core.record import AttachedLoop, RankRecord, RunResult, RunStatus, WorkloadFacts
+from perfkit.core.record.attached_loop import AttachedLoop
+from perfkit.core.record.rank_record import RankRecord, RunStatus, WorkloadFacts
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.store.summary import PLAN_FILE
 from tests.fixtures.figures import list_figures

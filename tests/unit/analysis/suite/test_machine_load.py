@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.suite.machine_load import BUSY, THROTTLED, combine_loads, describe_machine_load
-from perfkit.core.record import MachineLoad
+from perfkit.core.record.environment import MachineLoad
 from tests.fixtures.figures import list_figures
 
 

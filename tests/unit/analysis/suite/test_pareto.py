@@ -3,7 +3,8 @@ from pathlib import Path
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.pareto import find_pareto_front
-from perfkit.core.record import RunStatus, Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
+from perfkit.core.record.rank_record import RunStatus
 from tests.fixtures.suites import changed, record, write_suite
 
 

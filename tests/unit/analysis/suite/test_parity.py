@@ -1,7 +1,8 @@
 import pytest
 
 from perfkit.analysis.suite.parity import OTHER_UPDATES, SEEDED, check_parity, compare_gradients
-from perfkit.core.record import ParityRule, RankRecord
+from perfkit.core.record.claim import ParityRule
+from perfkit.core.record.rank_record import RankRecord
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, spec
 

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from perfkit.analysis.model.plan import Interval, Plan, PlannedPeak, PlannedVariant, StepTime
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.allocations import build_allocations
+from perfkit.core.allocations import InitialBlock, build_allocations
 from perfkit.core.files import write_json
-from perfkit.core.record import InitialBlock, RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import WorkloadSpec
 from perfkit.store.layout import RUN_FILE
 from perfkit.store.memory_file import write_allocations

@@ -8,7 +8,7 @@ import pytest
 from perfkit.analysis.model.suite import ClaimResult
 from perfkit.analysis.suite.engagement import check_claims, is_engaged
 from perfkit.analysis.suite.facts import derive_trace_facts, find_derived_names
-from perfkit.core.record import Claim
+from perfkit.core.record.claim import Claim
 from perfkit.techniques.activations.flash import Flash
 from perfkit.techniques.base.technique import Technique
 from perfkit.techniques.engines.compile import Compile

@@ -9,7 +9,10 @@ from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.model.suite import Analysis
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import RankRecord, Relation, RunResult, RunStatus, make_measurement
+from perfkit.core.record.claim import Relation
+from perfkit.core.record.quantity import make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.store.layout import SUITE_FILE, MeasurementSession, Suite, SuiteRun
 from perfkit_reports.document.blocks import Chart
 from perfkit_reports.subjects.suite.suite_document import build_document

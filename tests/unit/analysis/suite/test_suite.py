@@ -8,19 +8,12 @@ from msgspec.structs import replace
 from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.allocations import build_allocations
-from perfkit.core.record import (
-    Flops,
-    InitialBlock,
-    ParityRule,
-    Relation,
-    RunResult,
-    RunStatus,
-    StepSamples,
-    Unknown,
-    WorkloadFacts,
-    get_value,
-)
+from perfkit.core.allocations import InitialBlock, build_allocations
+from perfkit.core.record.claim import ParityRule, Relation
+from perfkit.core.record.quantity import Unknown, get_value
+from perfkit.core.record.rank_record import Flops, RunStatus, WorkloadFacts
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.memory_file import write_allocations
 from perfkit_cli.bench import _get_exit_code
 from perfkit_reports.subjects.suite.suite_cells import make_loss_cell

@@ -13,7 +13,7 @@ from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.prediction import SuitePlan
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.suite_scaling import build_scaling
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.sampling import compute_difference_interval
 from perfkit.core.spec import Scaling
 from perfkit.store.suite_reader import read_suite

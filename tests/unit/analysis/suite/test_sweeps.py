@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.sweeps import find_sweeps
-from perfkit.core.record import Claim, Relation, WorkloadFacts
+from perfkit.core.record.claim import Claim, Relation
+from perfkit.core.record.rank_record import WorkloadFacts
 from perfkit.core.spec import WorkloadSpec
 from perfkit_reports.document.blocks import Chart, walk_blocks
 from perfkit_reports.subjects.suite.sizes import describe_sweep

@@ -9,7 +9,9 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
 from perfkit.analysis.suite.runs import VariantRuns
 from perfkit.analysis.suite.variant import compute_volumes, sum_expert_loads
-from perfkit.core.record import ExpertLoad, RankRecord, RunResult, RunStatus, StepSamples
+from perfkit.core.record.rank_record import ExpertLoad, RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.suite_reader import read_suite
 from tests.fixtures.rank_traces import collective, rank_trace
 from tests.fixtures.suites import record, spec, write_run, write_suite_file

@@ -7,17 +7,9 @@ import pytest
 
 from perfkit.analysis.model.suite import Variant
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import (
-    Measurement,
-    Quantity,
-    RankRecord,
-    RunResult,
-    RunStatus,
-    Unknown,
-    WorkloadFacts,
-    get_value,
-    make_measurement,
-)
+from perfkit.core.record.quantity import Measurement, Quantity, Unknown, get_value, make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus, WorkloadFacts
+from perfkit.core.record.run_result import RunResult
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import record, spec, write_run, write_suite, write_suite_file
 

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import MemoryPeaks, ParityRule, Relation, Unknown, WorkloadFacts, make_measurement
+from perfkit.core.record.claim import ParityRule, Relation
+from perfkit.core.record.memory import MemoryPeaks
+from perfkit.core.record.quantity import Unknown, make_measurement
+from perfkit.core.record.rank_record import WorkloadFacts
 from perfkit.core.spec import WorkloadSpec
 from perfkit_reports.subjects.suite.suite_cells import make_peak_memory_cell, make_speed_up_cell
 from perfkit_reports.subjects.suite.suite_headline import build_headline, find_leanest

@@ -21,7 +21,8 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_ops, analyze_trace
 from perfkit.analysis.trace.roofline.roofs import Roofs
 from perfkit.analysis.trace.work.work_analysis import analyze_work
-from perfkit.core.record import PHASES, Measurement, Unknown
+from perfkit.core.record.quantity import Measurement, Unknown
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings
 from perfkit.trace.model import Trace

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.trace.readers.trace_reader import read_trace
 from tests.fixtures.graph_replays import FLASH, POINTWISE, PRODUCT, product_outside, replayed_step
 from tests.fixtures.rank_traces import ceilings

@@ -9,7 +9,7 @@ from perfkit.analysis.model.launches import DeviceRow
 from perfkit.analysis.model.time_split import COMPUTE_BOUND, IDLE_BESIDE
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
-from perfkit.core.record import Measurement, Quantity
+from perfkit.core.record.quantity import Measurement, Quantity
 from tests.fixtures.several_gpus import (
     A100,
     A100_FLOPS,

@@ -9,7 +9,7 @@ from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.suite.engagement import check_claims
 from perfkit.analysis.suite.facts import derive_trace_facts
 from perfkit.analysis.trace.rank_trace import analyze_ops
-from perfkit.core.record import Claim, Relation
+from perfkit.core.record.claim import Claim, Relation
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
 from perfkit.trace.ops.ops import Ops, read_ops
 from perfkit.trace.readers.trace_reader import read_trace

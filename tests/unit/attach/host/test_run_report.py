@@ -11,7 +11,7 @@ import pytest
 from perfkit.attach.host import run_report as reports
 from perfkit.attach.host.run_report import run_report_command, send_report, wait_for_ranks, write_report
 from perfkit.core.files import write_json
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.store.layout import RECORD_FILE, get_rank_folder
 
 

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from perfkit.attach.live.step_flops import count_step_flops
 from perfkit.attach.loop.phase_marks import PhaseMarks
-from perfkit.core.record import Measurement, Unknown
+from perfkit.core.record.quantity import Measurement, Unknown
 from perfkit.cost.live_flops import count_flops
 from perfkit.instruments.recording import drive_recording
 

@@ -16,7 +16,7 @@ from perfkit.attach.live.resources import (
     open_reader,
     read_resident_bytes,
 )
-from perfkit.core.record import DeviceSample
+from perfkit.core.record.environment import DeviceSample
 
 
 def test_the_resident_set_is_that_of_the_process() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from perfkit.attach.loop.batch_tokens import BatchTokens, StepTokens, count_batch_tokens, sum_tokens
-from perfkit.core.record import TokenCounts
+from perfkit.core.record.attached_loop import TokenCounts
 
 IDS = torch.tensor([[5, 6, 7, 0], [8, 0, 0, 0]])
 MASK = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]])

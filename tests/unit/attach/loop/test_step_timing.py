@@ -10,7 +10,7 @@ from perfkit.attach.loop import step_timing
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.step_finder import StepFinder
 from perfkit.attach.loop.step_timing import BoundaryStamp, StepSeries, time_loop_steps
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from tests.fixtures.two_gpus import two_gpus
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.attach.wall_time.ledger import Part, WallTimeLedger
-from perfkit.core.record import WallTimeParts
+from perfkit.core.record.attached_loop import WallTimeParts
 
 
 class Clock:

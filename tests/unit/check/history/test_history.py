@@ -13,7 +13,7 @@ from perfkit.check.judge.check_thresholds import Threshold
 from perfkit.check.judge.result import Check, CheckedSide, CheckedVariant, JudgedQuantity, Verdict
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.baseline import BASELINE_FILE, Baseline, StoredVariant, write_baseline
 from perfkit.store.layout import SUITE_FILE, Suite
 from perfkit.store.pairs import Pair

@@ -18,17 +18,11 @@ from perfkit.check.judge.check_figures import (
 )
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.core.files import write_json
-from perfkit.core.record import (
-    AttachedLoop,
-    Measurement,
-    MemoryPeaks,
-    QuantityOrigin,
-    RunResult,
-    RunStatus,
-    Unknown,
-    WorkloadFacts,
-    make_measurement,
-)
+from perfkit.core.record.attached_loop import AttachedLoop
+from perfkit.core.record.memory import MemoryPeaks
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, Unknown, make_measurement
+from perfkit.core.record.rank_record import RunStatus, WorkloadFacts
+from perfkit.core.record.run_result import RunResult
 from perfkit.store.layout import CEILINGS_FILE, TRACE_FILE, get_rank_folder
 from tests.fixtures.figures import list_figures
 from tests.fixtures.suites import CEILINGS, NO_MEMORY, record, spec, write_run, write_suite_file

@@ -6,7 +6,7 @@ import pytest
 from perfkit.check.judge.detectable_change import BUDGETS_S, COMPARISONS, calibrate_from_pairs, compute_smallest_change
 from perfkit.check.judge.looks import ALPHA
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.student_t import compute_t_quantile
 from perfkit.store.pairs import LOCK_STEP, Pair
 from tests.fixtures.paired_series import pair

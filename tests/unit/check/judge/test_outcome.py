@@ -7,7 +7,7 @@ from perfkit.analysis.model.suite import Variant
 from perfkit.check.judge.judge import combine_verdicts
 from perfkit.check.judge.outcome import judge_failure, judge_outcome
 from perfkit.check.judge.result import Verdict
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from tests.fixtures.sample_analysis import realistic
 
 FINE = realistic().variants[0]

@@ -10,7 +10,7 @@ from perfkit.check.judge.looks import ALPHA, list_looks, plan_looks
 from perfkit.check.judge.process_pairs import Gate, compute_pair_ratio, judge_pairs
 from perfkit.check.judge.quantities import QUANTITIES
 from perfkit.check.judge.result import JudgedQuantity, Verdict
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.pairs import ALTERNATING, LOCK_STEP, Pair
 from tests.fixtures.paired_series import pair
 

@@ -14,7 +14,7 @@ from perfkit.check.pytest.figure_parts import list_parts
 from perfkit.check.pytest.measure import StepMeasurement, find_trained, measure_step
 from perfkit.check.pytest.pytest_figures import build_figures
 from perfkit.core.errors import PerfkitError, UsageError
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from tests.fixtures.two_gpus import two_gpus
 
 WIDTH, BATCH = 256, 64

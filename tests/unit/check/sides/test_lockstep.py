@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.check.sides import lockstep
 from perfkit.check.sides.side import MeasuredSide
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 
 

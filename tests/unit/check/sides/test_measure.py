@@ -8,7 +8,9 @@ from perfkit.check.sides.pair_events import PairFinished, PairStarted
 from perfkit.check.sides.side import MeasuredSide, SideFailedError
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json
-from perfkit.core.record import RunResult, RunStatus, StepSamples
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import RunSpec, WorkloadSpec
 from perfkit.instruments.sensors.machine_load import LoadReading
 from perfkit.store.pairs import LOCK_STEP, PAIRS_FILE, Pair, Pairs

@@ -11,7 +11,8 @@ from perfkit.check.sides import side as side_module
 from perfkit.check.sides.side import MeasuredSide, make_failure, place_sides
 from perfkit.core.errors import PerfkitError, UsageError
 from perfkit.core.files import write_json
-from perfkit.core.record import RankRecord, RunResult, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.measure.rank.foreign_imports import OTHER_TREE, OWN_TREE
 
 

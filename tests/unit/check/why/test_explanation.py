@@ -11,7 +11,7 @@ from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity, Verdic
 from perfkit.check.side_observations import observe_case
 from perfkit.check.variant_check import check_variant
 from perfkit.check.why.explanation import check_traced_change
-from perfkit.core.record import get_whole
+from perfkit.core.record.quantity import get_whole
 from perfkit.store.layout import TRACE_FILE
 from perfkit.trace.model import Trace
 from perfkit.trace.readers.trace_reader import read_trace

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.measure.run_events import Event, PassStarted, RoundFinished, RoundStarted, RunFinished, RunStarted
 from perfkit_cli.output.progress import show_progress
 from tests.fixtures.figures import list_figures

@@ -19,7 +19,9 @@ from perfkit.analysis.model.trace_analysis import TRACE_ANALYSIS_VERSION
 from perfkit.analysis.pipeline.comparison import compare_runs
 from perfkit.analysis.pipeline.process_stacks import analyze_process
 from perfkit.analysis.pipeline.trace_analysis import analyze_traces
-from perfkit.core.record import RunResult, RunStatus, Unknown
+from perfkit.core.record.quantity import Unknown
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.mfu.audit import audit_mfu
 from perfkit.store.price import Price
 from perfkit.store.summary import ReportSummary, RowFigures, VariantOutcome

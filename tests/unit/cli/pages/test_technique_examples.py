@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import MachineLoad, RunStatus
+from perfkit.core.record.environment import MachineLoad
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.techniques.precision.amp import Amp
 from perfkit_cli.pages import technique_page
 from perfkit_cli.pages.technique_examples import (

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from perfkit.core.record import ParityRule
+from perfkit.core.record.claim import ParityRule
 from perfkit.techniques.base.package import Package
 from perfkit.techniques.base.table import TECHNIQUES
 from perfkit.techniques.base.technique import Technique, explain_inability

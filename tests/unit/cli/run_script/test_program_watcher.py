@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from perfkit.core.files import write_json
-from perfkit.core.record import RankRecord, RunStatus, StepSamples
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.step_samples import StepSamples
 from perfkit_cli.run_script.program_watcher import describe_run_contents
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from perfkit.analysis.suite.kept_copies import find_kept_copies
-from perfkit.core.record import RankRecord
+from perfkit.core.record.rank_record import RankRecord
 from perfkit.instruments.facts.live_bytes import measure_live_bytes, sum_declared_bytes
 from perfkit.instruments.training.live_objects import find_instances
 from perfkit.instruments.training.tensors import has_storage

@@ -3,7 +3,7 @@
 import torch
 
 from perfkit.core.allocations import NONE
-from perfkit.core.record import MARK_PREFIX, PHASES
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES
 from perfkit.instruments.memory.allocation_places import AllocationPlace
 from perfkit.instruments.memory.profiler_events import MarkedRange, ProfiledAllocation, RecordedEvents, TensorUse
 

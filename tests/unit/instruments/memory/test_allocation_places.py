@@ -1,7 +1,7 @@
 """Where moments are, against ranges drawn by hand."""
 
 from perfkit.core.allocations import NONE, TimeBand
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.instruments.memory.allocation_places import AllocationPlace, PlaceIndex
 from tests.unit.instruments.memory.hand import mark
 

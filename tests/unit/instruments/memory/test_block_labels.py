@@ -2,8 +2,7 @@
 
 import torch
 
-from perfkit.core.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import AUTOCAST, GRADIENT, OFFLOAD, PARAMETER, RECOMPUTED, WORKSPACE, InitialBlock
 from perfkit.instruments.memory.block_labels import BlockLabel, SeenStorage, TensorOwner, label_blocks
 from perfkit.instruments.memory.profiler_events import ForwardCall
 from tests.unit.instruments.memory.hand import CPU, NOWHERE, at, made, recorded, use

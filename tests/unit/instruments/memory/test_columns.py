@@ -2,8 +2,8 @@
 
 import torch
 
-from perfkit.core.allocations import NONE
-from perfkit.core.record import PHASES, InitialBlock
+from perfkit.core.allocations import NONE, InitialBlock
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import BlockLabel
 from perfkit.instruments.memory.columns import build_columns

@@ -21,7 +21,7 @@ from perfkit.core.allocations import (
     Allocations,
     FailedRequest,
 )
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.instruments.memory.failed_request import parse_failed_request
 from perfkit.instruments.memory.memory_recording import record_failing_step, record_memory
 from perfkit.instruments.recording import drive_recording

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETER, UNKNOWN, InitialBlock
 from perfkit.instruments.memory.block_labels import TensorOwner
 from perfkit.instruments.memory.training_state import find_other_blocks, find_owners, watch_gradients
 from perfkit.instruments.training.tensors import add_block

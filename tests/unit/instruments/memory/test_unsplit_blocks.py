@@ -5,8 +5,7 @@ import torch
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.memory.history_join import join_history
-from perfkit.core.allocations import PARAMETER, UNKNOWN, Allocations
-from perfkit.core.record import InitialBlock
+from perfkit.core.allocations import PARAMETER, UNKNOWN, Allocations, InitialBlock
 from perfkit.instruments.memory.allocation_places import PlaceIndex
 from perfkit.instruments.memory.block_labels import TensorOwner, label_blocks
 from perfkit.instruments.memory.columns import build_columns

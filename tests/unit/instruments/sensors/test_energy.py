@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.core.record import Measurement, QuantityOrigin, Unknown
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, Unknown
 from perfkit.instruments.sensors.energy import EnergyWindow, StepEnergy, explain_missing_counter
 from tests.fixtures.energy_counter import BUSY_W, FakeGpu
 

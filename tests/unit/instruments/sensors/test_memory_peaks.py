@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.core.record import Measurement, Unknown, get_value
+from perfkit.core.record.quantity import Measurement, Unknown, get_value
 from perfkit.instruments.sensors.memory_peaks import read_memory_peaks
 from perfkit.instruments.sensors.sensors import NvmlMemory
 

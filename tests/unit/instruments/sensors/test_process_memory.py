@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from perfkit.core.record import Unknown, get_value, make_measurement
+from perfkit.core.record.quantity import Unknown, get_value, make_measurement
 from perfkit.instruments.sensors import process_memory
 from perfkit.instruments.sensors.process_memory import measure_peak_rss, read_before_model, read_device_moment
 from perfkit.instruments.sensors.sensors import NvmlMemory

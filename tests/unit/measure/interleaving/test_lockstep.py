@@ -3,7 +3,7 @@
 import pytest
 
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import RunSpec, Schedule, WorkloadSpec
 from perfkit.measure.interleaving import lockstep, protocol
 from perfkit.measure.interleaving.lockstep import choose_turn_steps, take_turns, warm_up

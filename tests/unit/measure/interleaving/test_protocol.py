@@ -1,6 +1,6 @@
 """What is said by turns."""
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.measure.interleaving.protocol import format_steps, parse_steps, summarize_turn
 
 

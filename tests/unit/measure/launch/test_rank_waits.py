@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from perfkit.core.record import RankWait, RunResult, RunStatus
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RankWait, RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.flight.record_file import write_flight_record
 from perfkit.measure.launch.launcher import ExitCodes

@@ -7,7 +7,8 @@ import pytest
 
 from perfkit.core.errors import TerminatedError
 from perfkit.core.files import read_json, write_json
-from perfkit.core.record import RankRecord, RunResult, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch import run_launch as launching
 from perfkit.measure.launch.launcher import ExitCodes, Report

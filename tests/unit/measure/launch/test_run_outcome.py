@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from perfkit.core.files import write_json
-from perfkit.core.record import RankRecord, RunStatus, StepSamples
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch import run_outcome
 from perfkit.measure.launch.launcher import ExitCodes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch.launcher import ExitCodes, StartedRanks
 from perfkit.measure.launch.launcher_table import LAUNCHERS

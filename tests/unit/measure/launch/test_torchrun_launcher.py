@@ -9,7 +9,7 @@ import pytest
 
 from perfkit.core.errors import PerfkitError
 from perfkit.core.files import write_json
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.measure.launch.rank_processes import HERE
 from perfkit.measure.launch.run_outcome import determine_outcome

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from perfkit.core.record import ParityRule
+from perfkit.core.record.claim import ParityRule
 from perfkit.measure.rank import loss_noise
 from perfkit.measure.rank.loaded_data import Microbatches
 from perfkit.measure.rank.loss_noise import perturb_parameters, run_echo_pass, run_seeded_pass, select_furthest_losses

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from perfkit.core.allocations import GRADIENT, OPTIMIZER_STATE, PARAMETER, Allocations, FailedRequest
-from perfkit.core.record import Measurement, RankRecord, RunStatus
+from perfkit.core.record.quantity import Measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.core.spec import RunSpec, WorkloadSpec
 from perfkit.instruments.recorder import Recorder
 from perfkit.measure.rank.out_of_memory import record_failure

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from perfkit.core.record import Measurement, Quantity, StepSamples, Unknown
+from perfkit.core.record.quantity import Measurement, Quantity, Unknown
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import ENERGY_S, RunSpec, Schedule, WorkloadSpec
 from perfkit.instruments.sensors.energy import EnergyWindow
 from perfkit.measure.rank import passes

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from perfkit.analysis.suite.variant_verdicts import get_emulation_reason
 from perfkit.core.errors import UnavailableError
 from perfkit.core.files import read_json
-from perfkit.core.record import RankRecord, RunStatus
+from perfkit.core.record.rank_record import RankRecord, RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec
 from perfkit.devices.machine.shared_gpu import EMULATED, SHARED_GPU
 from perfkit.measure.rank import run_rank as ranks

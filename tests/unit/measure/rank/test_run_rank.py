@@ -15,7 +15,9 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from perfkit.core.errors import UsageError
 from perfkit.core.files import read_json
-from perfkit.core.record import Flops, RankRecord, RunStatus, StepSamples, Unknown
+from perfkit.core.record.quantity import Unknown
+from perfkit.core.record.rank_record import Flops, RankRecord, RunStatus
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_technique
 from perfkit.core.texts.error_text import TEXT_CHARS
 from perfkit.measure.rank import run_rank as rank_module

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import RankRecord, RunStatus, StepSamples
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.instruments.lost_kernels import KernelCount
 from perfkit.instruments.recorder import Recorder
 from perfkit.instruments.recording import Recording

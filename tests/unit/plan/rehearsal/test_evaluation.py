@@ -8,7 +8,7 @@ from torch import nn
 from transformers.trainer_pt_utils import EvalLoopContainer
 
 from perfkit.analysis.memory.account import build_memory_account
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.core.spec import LaunchSpec, RunSpec, WorkloadSpec, parse_variants
 from perfkit.instruments.memory.allocation_profiler import AllocationProfiler
 from perfkit.plan.rehearsal.evaluation import RehearsedEvaluation

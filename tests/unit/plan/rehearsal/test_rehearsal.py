@@ -12,7 +12,7 @@ import torch
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.analysis.model.memory_model import MemoryAccount
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.measure.rank.run_rank import run_rank

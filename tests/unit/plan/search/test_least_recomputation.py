@@ -8,9 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.analysis.model.plan import PlannedPeak, PlannedVariant
-from perfkit.core.allocations import PARAMETER, build_allocations
+from perfkit.core.allocations import PARAMETER, InitialBlock, build_allocations
 from perfkit.core.files import write_json
-from perfkit.core.record import InitialBlock, MemoryPeaks, RankRecord, RunResult, RunStatus, Unknown, make_measurement
+from perfkit.core.record.memory import MemoryPeaks
+from perfkit.core.record.quantity import Unknown, make_measurement
+from perfkit.core.record.rank_record import RankRecord, RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.core.spec import RunSpec, WorkloadSpec, format_variant_label, parse_variants
 from perfkit.measure.schedule import Techniques
 from perfkit.plan.search import least_recomputation

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from perfkit.core.errors import UsageError
-from perfkit.core.record import Environment
+from perfkit.core.record.environment import Environment
 from perfkit.plan.target import target
 from perfkit.plan.target.target import CPU, explain_unknown_gpu, find_run_target, parse_allocator_settings, parse_target
 from tests.fixtures.figures import list_figures

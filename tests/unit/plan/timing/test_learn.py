@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from perfkit.core.errors import UnavailableError
 from perfkit.core.files import write_json
-from perfkit.core.record import NOT_MEASURED, DeviceMemoryState, ProcessMemory, RunResult, RunStatus, make_measurement
+from perfkit.core.record.memory import DeviceMemoryState, ProcessMemory
+from perfkit.core.record.quantity import NOT_MEASURED, make_measurement
+from perfkit.core.record.rank_record import RunStatus
+from perfkit.core.record.run_result import RunResult
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.plan.timing.efficiency_store import (
     LearnedDevice,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from perfkit.analysis.model.plan import Interval, StepTime
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
 from perfkit.plan.rehearsal.step_ops import Issued, Issuer, StepCollective, StepCopy, StepGraphCall, StepOp, StepPage
 from perfkit.plan.target.alpha_beta import TransferModel

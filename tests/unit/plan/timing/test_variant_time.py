@@ -4,7 +4,7 @@ import pytest
 
 from perfkit.analysis.model.plan import PlannedVariant
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit.cost.calls.collective import CollectiveType, make_message_of_size
 from perfkit.plan.rehearsal.step_ops import Issued, StepCollective, StepOp, StepPage
 from perfkit.plan.target.alpha_beta import TransferModel

@@ -6,7 +6,7 @@ import pytest
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.trace_analysis import TraceAnalysis
 from perfkit.analysis.pipeline.trace_findings import collect_trace_findings
-from perfkit.core.record import Measurement
+from perfkit.core.record.quantity import Measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.trace.tiles import build_badges, build_tiles

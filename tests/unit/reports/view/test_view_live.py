@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from perfkit.core.record import Unknown, make_measurement
+from perfkit.core.record.quantity import Unknown, make_measurement
 from perfkit.store.live import LiveStart, LiveWindow
 from perfkit.store.live_tail import LogEnd
 from perfkit_reports.view.live import build_tiles, explain_absent

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import Relation
+from perfkit.core.record.claim import Relation
 from perfkit.core.spec import RunSpec, parse_variants
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.plan.rehearsal.fake_memory import FakeMemory

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from perfkit.core.errors import UnavailableError, UsageError
-from perfkit.core.record import MARK_PREFIX, PHASES
+from perfkit.core.record.trace_marks import MARK_PREFIX, PHASES
 from perfkit.measure.rank.train_step import train_step
 from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.engines.engine import Engine

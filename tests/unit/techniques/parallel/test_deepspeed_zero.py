@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import SetupCost
+from perfkit.core.record.rank_record import SetupCost
 from perfkit.core.spec import parse_variants
 from perfkit.techniques.apply import apply_all
 from perfkit.techniques.base.state import TrainState, World

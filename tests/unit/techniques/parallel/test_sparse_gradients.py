@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from perfkit.core.record import Relation
+from perfkit.core.record.claim import Relation
 from perfkit.cost.live_collectives import count_tensor_bytes
 from perfkit.techniques.base.technique import explain_refusal
 from perfkit.techniques.parallel.ddp import Ddp

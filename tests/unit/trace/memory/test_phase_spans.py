@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.memory import phase_spans
 from perfkit.trace.memory.phase_spans import build_bands, find_phase_spans
 from perfkit.trace.ops.module_calls import find_modules

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perfkit.core.allocations import NONE, Allocations
 from perfkit.core.errors import PerfkitError
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.memory.snapshot import SOURCE, parse_snapshot, read_snapshot
 from tests.fixtures.caching_allocator import CachingAllocator
 

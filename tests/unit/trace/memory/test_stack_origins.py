@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfkit.core.allocations import NONE
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.memory.stack_origins import NOWHERE, OF_THE_OPTIMIZER, OF_THE_REDUCTION, StackClassifier
 
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch"

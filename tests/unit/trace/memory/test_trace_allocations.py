@@ -11,7 +11,7 @@ import torch
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.core.allocations import NONE, Allocations
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.memory.trace_allocations import build_ops_allocations
 from perfkit.trace.model import Trace
 from perfkit.trace.ops.ops import read_ops

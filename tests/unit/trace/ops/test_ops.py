@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.call_counts import count_kernel_calls, count_op_calls
 from perfkit.trace.ops.kernels import find_communication, is_compiled_graph, is_compiled_kernel

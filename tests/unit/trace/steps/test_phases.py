@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from perfkit.core.record import PHASES
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.annotations import is_autograd_node, match_phase
 from perfkit.trace.model import NONE
 from tests.fixtures.trace_events import Event, event, ops_of, range_, sequence

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.tune.script.judge_edits import (
     LossComparison,
     Losses,

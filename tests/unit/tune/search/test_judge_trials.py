@@ -7,7 +7,8 @@ import pytest
 
 from perfkit.analysis.model.estimate import Difference
 from perfkit.analysis.model.suite import Variant
-from perfkit.core.record import Measurement, QuantityOrigin, RunStatus
+from perfkit.core.record.quantity import Measurement, QuantityOrigin
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import WorkloadSpec, parse_variants
 from perfkit.store.request import BenchRequest
 from perfkit.tune.model.tune_request import TuneRequest

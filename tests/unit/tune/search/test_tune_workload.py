@@ -8,7 +8,7 @@ import pytest
 
 from perfkit.analysis.model.suite import Analysis, Variant
 from perfkit.core.errors import UsageError
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import format_variant_label, parse_variants
 from perfkit.tune.model.tune_request import Techniques, TuneRequest
 from perfkit.tune.model.tune_result import Proof, TuneResult, UntriedVariant, read_tune_result

@@ -8,7 +8,8 @@ from perfkit.analysis.trace.roofline.flops_utilization import (
     find_peak_of_mix,
 )
 from perfkit.analysis.trace.roofline.roofs import build_roofs
-from perfkit.core.record import Flops, Measurement, Unknown, get_value
+from perfkit.core.record.quantity import Measurement, Unknown, get_value
+from perfkit.core.record.rank_record import Flops
 from perfkit.cost.calls.op_call import ComputeUnit
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel
 from perfkit.devices.ceilings.exceeded_ceilings import mark_refuted

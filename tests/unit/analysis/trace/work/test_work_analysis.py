@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.rank_trace import analyze_trace
-from perfkit.core.record import Measurement, Unknown, get_value
+from perfkit.core.record.quantity import Measurement, Unknown, get_value
 from perfkit.cost.fallback import RECORDED_INPUTS
 from perfkit.cost.kernels.multi_tensor import NAME_AND_GRID
 from perfkit.devices.ceilings.ceiling import Ceiling, CeilingKind, CeilingLevel, DeviceCeilings

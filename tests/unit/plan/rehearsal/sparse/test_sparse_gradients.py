@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from perfkit.analysis.memory.account import build_memory_account
 from perfkit.core.errors import UnavailableError
-from perfkit.core.record import RunStatus
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.core.spec import LaunchSpec, RunSpec, Schedule, WorkloadSpec, parse_variants
 from perfkit.devices.catalog.catalog import resolve_entry
 from perfkit.measure.rank.run_rank import run_rank

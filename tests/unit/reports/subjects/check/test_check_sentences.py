@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.check.judge.result import CheckedSide, Verdict
-from perfkit.core.record import MachineLoad
+from perfkit.core.record.environment import MachineLoad
 from perfkit_reports.subjects.check import check_sentences
 from tests.fixtures import sample_checks
 from tests.fixtures.figures import list_figures

@@ -5,7 +5,7 @@ import msgspec
 
 from perfkit.check.judge.result import Check
 from perfkit.core.files import read_json
-from perfkit.core.record import Unknown, get_value
+from perfkit.core.record.quantity import Unknown, get_value
 from perfkit.store.listing import list_runs
 from perfkit.store.suite_state import SuiteState
 from perfkit.store.summary import SUMMARY_FILE, ReportSummary

@@ -12,7 +12,8 @@ from perfkit.analysis.model.plan import Interval
 from perfkit.analysis.model.prediction import PredictedFigure, Prediction
 from perfkit.analysis.model.step import TimeShare
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import MachineLoad, RunStatus
+from perfkit.core.record.environment import MachineLoad
+from perfkit.core.record.rank_record import RunStatus
 from perfkit_reports.document.blocks import Bars, Chart
 from perfkit_reports.render import html, markdown, terminal
 from perfkit_reports.subjects.loop import loop_facts

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import Measurement, Unknown, get_value
+from perfkit.core.record.quantity import Measurement, Unknown, get_value
 from perfkit.store.summary import ReportSummary
 from perfkit_reports.document.raw import encode_json
 from perfkit_reports.subjects.suite.sections import summarize_suite as short

@@ -3,7 +3,7 @@ import pytest
 
 from perfkit.analysis.model.estimate import Difference, MedianEstimate, MissingEstimate
 from perfkit.analysis.model.suite import Analysis, Variant
-from perfkit.core.record import Unknown
+from perfkit.core.record.quantity import Unknown
 from perfkit_reports.document.cells import Cell
 from perfkit_reports.subjects.suite import suite_cells
 from tests.fixtures.figures import list_figures

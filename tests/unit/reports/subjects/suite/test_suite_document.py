@@ -9,7 +9,7 @@ from rich.console import Console
 
 from perfkit.analysis.model.estimate import MedianEstimate
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import Measurement
+from perfkit.core.record.quantity import Measurement
 from perfkit.cost.formulas.attention_mask import UNMASKED
 from perfkit.store.layout import SuiteSampling
 from perfkit.store.suite_state import Conclusion

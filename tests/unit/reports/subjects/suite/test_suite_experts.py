@@ -5,7 +5,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 
 from perfkit.analysis.pipeline.suite_analysis import analyze_suite
-from perfkit.core.record import ExpertLoad
+from perfkit.core.record.rank_record import ExpertLoad
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.subjects.suite.experts import build_sections
 from tests.fixtures.figures import list_figures

@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from perfkit.analysis.model.suite import Analysis
-from perfkit.core.record import MachineLoad, RunStatus
+from perfkit.core.record.environment import MachineLoad
+from perfkit.core.record.rank_record import RunStatus
 from perfkit.store.layout import SuiteSampling
 from perfkit.store.suite_state import Conclusion
 from perfkit_reports.subjects.suite import suite_headline

@@ -1,27 +1,12 @@
 import msgspec
 import pytest
 
-from perfkit.core.record import (
-    Claim,
-    DeviceMemoryState,
-    Flops,
-    Measurement,
-    MemoryPeaks,
-    ParityRule,
-    ProcessMemory,
-    Quantity,
-    QuantityOrigin,
-    RankRecord,
-    Relation,
-    RunResult,
-    RunStatus,
-    SetupCost,
-    StepSamples,
-    Unknown,
-    WorkloadFacts,
-    get_value,
-    make_measurement,
-)
+from perfkit.core.record.claim import Claim, ParityRule, Relation
+from perfkit.core.record.memory import DeviceMemoryState, MemoryPeaks, ProcessMemory
+from perfkit.core.record.quantity import Measurement, QuantityOrigin, Unknown, make_measurement
+from perfkit.core.record.rank_record import Flops, RankRecord, RunStatus, SetupCost, WorkloadFacts
+from perfkit.core.record.run_result import RunResult
+from perfkit.core.record.step_samples import StepSamples
 
 UNKNOWN = Unknown(reason="no such sensor")
 
@@ -58,23 +43,6 @@ FULL = RankRecord(
 
 def test_a_record_survives_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(FULL), type=RankRecord) == FULL
-
-
-def test_a_known_and_an_unknown_quantity_are_told_apart_on_disk() -> None:
-    for quantity in (make_measurement(0.0, "bytes", "allocator"), UNKNOWN):
-        again = msgspec.json.decode(msgspec.json.encode(quantity), type=Quantity)  # type: ignore[arg-type]
-        assert again == quantity
-        assert type(again) is type(quantity)
-
-
-def test_the_value_of_what_is_not_known_is_none_and_never_zero() -> None:
-    assert get_value(UNKNOWN) is None
-    assert get_value(None) is None
-    assert get_value(make_measurement(0.0, "bytes", "allocator")) == 0.0
-
-
-def test_measured_says_how_it_was_obtained() -> None:
-    assert make_measurement(1.5, "s", "perf_counter").how is QuantityOrigin.MEASURED
 
 
 @pytest.mark.parametrize("kind", [RankRecord, RunResult])
