@@ -10,8 +10,8 @@ from perfkit.techniques.base.conflict import Conflict
 from perfkit.techniques.base.planning import OF_COLLECTIVES, Planning
 from perfkit.techniques.base.state import TrainState
 from perfkit.techniques.base.technique import PlanSupport, Purpose, RankRequirement
+from perfkit.techniques.parallel.fully_shard import FullyShard
 from perfkit.techniques.parallel.mixed_precision import make_precision_conflicts
-from perfkit.techniques.parallel.zero23 import FullyShard
 
 
 class Hsdp(FullyShard):

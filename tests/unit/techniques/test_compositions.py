@@ -88,7 +88,7 @@ def rank_main(rank: int, folder: str) -> None:
             results[variant] = trained(variant, world, baseline["facts"], workload)
         with patch("perfkit.techniques.parallel.tp.parallelize_model"):
             results["not split"] = trained("zero3+tp2", world, baseline["facts"], workload)
-        with patch("perfkit.techniques.parallel.zero23.wrap_blocks"):
+        with patch("perfkit.techniques.parallel.fully_shard.wrap_blocks"):
             results["not sharded"] = trained("zero3+tp2", world, baseline["facts"], workload)
 
 

@@ -18,11 +18,12 @@ from perfkit.techniques.base.own_step import run_step
 from perfkit.techniques.base.state import TrainState, World
 from perfkit.techniques.compose import compose_techniques
 from perfkit.techniques.parallel.ddp import Ddp, count_fewest_buckets
+from perfkit.techniques.parallel.fully_shard import compute_largest_slice
 from perfkit.techniques.parallel.gradient_hooks import POWERSGD_STARTS, count_low_rank_bytes
 from perfkit.techniques.parallel.local_sgd import LocalSgd
 from perfkit.techniques.parallel.mixed_precision import Policies
 from perfkit.techniques.parallel.zero1 import compute_largest_share
-from perfkit.techniques.parallel.zero23 import Zero3, compute_largest_slice
+from perfkit.techniques.parallel.zero23 import Zero3
 from tests.fixtures.errors import has_id
 from tests.fixtures.workloads import gan, grouped
 from tests.unit.techniques.facts import check_claims, state_bytes
@@ -126,10 +127,10 @@ def rank_main(rank: int, folder: str) -> None:
         results["static graph"] = [
             train(applied(variant, new_state(world=world)).state) for variant in ("ddp", "ckpt+ddp:static_graph=true")
         ]
-        with patch("perfkit.techniques.parallel.zero23.make_policies", make_no_policies):
+        with patch("perfkit.techniques.parallel.fully_shard.make_policies", make_no_policies):
             for variant in ("zero2:param_dtype=bf16", "zero3:param_dtype=bf16:reduce_dtype=bf16"):
                 results[f"sabotaged {variant}"] = trained(variant, world, results["baseline"]["facts"])
-        with patch("perfkit.techniques.parallel.zero23.make_policies", make_torchs_policies):
+        with patch("perfkit.techniques.parallel.fully_shard.make_policies", make_torchs_policies):
             results["reduced as torch does"] = trained("zero3:param_dtype=bf16", world, results["baseline"]["facts"])
         with patch("perfkit.techniques.parallel.ssp.make_late_update", lambda update, *_others: update):
             results["sabotaged ssp"] = trained("ssp", world, results["baseline"]["facts"])
