@@ -22,4 +22,5 @@ def _resolve_word(word: str) -> list[CatalogEntry]:
         raise UsageError("empty name in --gpu: expected names separated by commas, such as h100-sxm,l40s")
     forms = find_forms(word)
     sizes = {entry.memory_gb for entry in forms}
-    return list(forms) if len(sizes) > 1 and None not in sizes else [resolve_entry(word)]
+    is_id = any(entry.id == word.lower() for entry in forms)  # `rtx-3080`, beside `rtx-3080-12gb`
+    return [resolve_entry(word)] if is_id or len(sizes) < 2 or None in sizes else list(forms)

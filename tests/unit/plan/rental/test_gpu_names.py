@@ -13,6 +13,7 @@ from perfkit.plan.rental.gpu_names import resolve_gpus
         ("h100-80g", ["h100-sxm"]),
         ("l40s, h100-80g,L40S", ["l40s", "h100-sxm"]),
         ("h100", ["h100-sxm", "h100-pcie", "h100-nvl"]),
+        ("rtx-3080", ["rtx-3080"]),
         ("v100-32g,rtx-4090", ["v100-sxm2", "rtx-4090"]),
     ],
 )
