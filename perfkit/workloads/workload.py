@@ -74,8 +74,8 @@ class Workload:
         loss: the scalar training loss of a microbatch, or an object that holds it (`perfkit.workloads.model_loss`).
             None if the model computes it: it is called with the batch as keyword arguments.
         step: a whole training step, if it is more than one loss, one backward pass and one update.
-        blocks: names (as in `model.get_submodule`) of the repeated blocks that checkpointing, sharding and per-block
-            compilation work on; outermost first, never nested.
+        blocks: a function of the model: the names (as in `model.get_submodule`) of the repeated blocks that
+            checkpointing, sharding and per-block compilation work on; outermost first, never nested.
         use_sdpa: switches the model from explicit attention (the baseline) to
             `torch.nn.functional.scaled_dot_product_attention`; None without such attention.
         sequence_dimensions: by name, the tensors of a batch with an entry per token of a sequence, and the dimension of
@@ -124,6 +124,11 @@ class Workload:
             ("make_batch", self.make_batch, "generator"),
             ("blocks", self.blocks, "model"),
         ):
+            if function is not None and not callable(function):
+                kind = type(function).__name__
+                raise UsageError(
+                    f"{name} of the workload {self.name} is a {kind}; expected a function of the {argument}"
+                )
             if function is not None and not can_take_one(function):
                 raise UsageError(f"{name} of the workload {self.name} must take the {argument} alone")
 

@@ -34,3 +34,8 @@ def test_a_batch_that_is_no_dict_of_tensors_is_refused(made: object) -> None:
     for workload in (from_function, from_loader):
         with pytest.raises(UsageError, match=workload.name):
             draw_first_batch(workload, torch.Generator())
+
+
+def test_a_list_in_place_of_a_function_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"blocks .* is a list"):
+        replace(build(), blocks=["0", "1"])
