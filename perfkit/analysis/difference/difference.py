@@ -13,7 +13,7 @@ from perfkit.analysis.model.difference import ChangeRow, TraceDifference
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.work.inferred_calls import INFERRED
-from perfkit.analysis.trace.work.roofline_rows import NO_OP
+from perfkit.analysis.trace.work.roofline_groups import NO_OP
 from perfkit.core.note import Note, make_note
 from perfkit.core.units import format_percent
 

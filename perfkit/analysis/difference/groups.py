@@ -9,7 +9,7 @@ from perfkit.analysis.model.difference import GroupChange
 from perfkit.analysis.model.step import OUTSIDE, REST, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.work.kernel_class import classify_kernel, classify_work
-from perfkit.analysis.trace.work.roofline_rows import NO_OP
+from perfkit.analysis.trace.work.roofline_groups import NO_OP
 from perfkit.cost.calls.op_call import OpClass
 
 # The groupings of a step's changes.

@@ -15,7 +15,8 @@ from perfkit.analysis.replay.path_spans import KINDS, build_path_spans
 from perfkit.analysis.replay.replay import ReplayResult
 from perfkit.analysis.trace.idle.idle_gaps import describe_idle_places
 from perfkit.analysis.trace.time.grouping import Floats
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, get_module
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups, get_module
+from perfkit.analysis.trace.work.roofline_rows import build_op_rows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.core.units import format_percent, format_seconds

@@ -25,7 +25,7 @@ from perfkit.analysis.model.step import (
 )
 from perfkit.analysis.trace.op_tables import OTHER_OPS
 from perfkit.analysis.trace.time.grouping import group_rows
-from perfkit.analysis.trace.work.roofline_rows import NO_OP
+from perfkit.analysis.trace.work.roofline_groups import NO_OP
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems
 from perfkit.core.record.trace_marks import PHASES

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.roofline.roofline import MEMORY, UNKNOWN
 from perfkit.analysis.trace.roofline.roofs import Roofs
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups, count_parts
 from perfkit.devices.ceilings.ceiling import CeilingLevel
 from perfkit.trace.counters.match_counters import CounterColumns
 from perfkit.trace.model import NONE

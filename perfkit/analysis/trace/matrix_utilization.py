@@ -14,7 +14,7 @@ import numpy as np
 from perfkit.analysis.model.step import AT_LEAST
 from perfkit.analysis.trace.roofline.device_roofs import DeviceRoofs
 from perfkit.analysis.trace.roofline.flops_utilization import Computed, compute_utilization, sum_device_peaks
-from perfkit.analysis.trace.work.roofline_rows import count_parts
+from perfkit.analysis.trace.work.roofline_groups import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, fill_inferred_items
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.core.record.quantity import Measurement, Quantity, QuantityOrigin, Unknown

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OUTSIDE, OpRow
 from perfkit.analysis.trace.work.group_totals import build_total_row, sum_groups
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups
 from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.model import NONE
 

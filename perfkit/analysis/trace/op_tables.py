@@ -10,7 +10,8 @@ from perfkit.analysis.model.step import OUTSIDE, REST, OpRow
 from perfkit.analysis.model.trace import RankTrace
 from perfkit.analysis.trace.module_rows import rank_rows
 from perfkit.analysis.trace.work.group_totals import build_total_row, sum_groups
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups
+from perfkit.analysis.trace.work.roofline_rows import build_op_rows
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.analysis.trace.work.work_table import WorkTable, build_table
 from perfkit.core.note import Note, make_note

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.step import OpRow
 from perfkit.analysis.trace.roofline.roofline import BOUNDS, UNKNOWN
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, compute_roof_share, count_parts
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups, count_parts
+from perfkit.analysis.trace.work.roofline_rows import compute_roof_share
 from perfkit.analysis.trace.work.work_item_costs import Precision
 from perfkit.analysis.trace.work.work_items import WorkKind
 from perfkit.core.units import format_percent

@@ -21,7 +21,8 @@ from perfkit.analysis.trace.roofline.quantization import (
     infer_split_k,
 )
 from perfkit.analysis.trace.time.grouping import RowGroups, group_rows
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, build_op_rows, place_groups
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups, place_groups
+from perfkit.analysis.trace.work.roofline_rows import build_op_rows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.analysis.trace.work.work_table import Row, WorkTable, build_table

@@ -18,7 +18,7 @@ from perfkit.analysis.trace.time.intervals import (
 )
 from perfkit.analysis.trace.time.launch_queue import LaunchQueue
 from perfkit.analysis.trace.time.wall_time_split import TimeSplit, split_wall_time
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind
 from perfkit.trace.event_nesting import sort_by_group
 from perfkit.trace.model import NONE

@@ -24,7 +24,7 @@ from perfkit.analysis.trace.time.wall_time_split import TimeSplit
 from perfkit.analysis.trace.work.collective_messages import CollectiveMessages, collect_messages
 from perfkit.analysis.trace.work.exposed_time import measure_overlap
 from perfkit.analysis.trace.work.group_totals import build_roofline_dot, sum_groups
-from perfkit.analysis.trace.work.roofline_rows import RooflineGroups, count_parts, place_groups
+from perfkit.analysis.trace.work.roofline_groups import RooflineGroups, count_parts, place_groups
 from perfkit.analysis.trace.work.split_time import assign_categories, split_windows
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts, compute_item_costs
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems, collect_work_items
