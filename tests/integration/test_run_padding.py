@@ -41,7 +41,9 @@ for batch in torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=collate)
 
 def _run(folder: Path, *arguments: str) -> Any:
     (folder / "train.py").write_text(PROGRAM)
-    ended = finished([*UNDER_PERFKIT, "--out", "run", *SMALL, folder / "train.py", *arguments], cwd=folder)
+    ended = finished(
+        [*UNDER_PERFKIT, "--out", "run", "--no-report", *SMALL, folder / "train.py", *arguments], cwd=folder
+    )
     assert ended.returncode == 0, ended.stderr.decode()
     return perfkit.analyze(folder / "run")
 

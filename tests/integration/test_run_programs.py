@@ -16,6 +16,7 @@ from perfkit.core.allocations import BUFFER, GRADIENT, OPTIMIZER_STATE, PARAMETE
 from perfkit.core.record.quantity import get_value
 from perfkit.core.record.rank_record import RunStatus
 from tests.fixtures.attached import PROGRAMS, PYTHON, SMALL, TORCHRUN, UNDER_PERFKIT, Completed, finished, lines_of
+from tests.fixtures.known_ceilings import store_known_ceilings
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +168,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp(program.script)
     script = [PROGRAMS / f"{program.script}.py", *program.arguments]
     alone = finished([*program.launcher, *script], cwd=folder)
-    process = finished([*program.under_perfkit, "--out", "run", *SMALL, *script], cwd=folder)
+    known = store_known_ceilings(folder / "cache")
+    process = finished([*program.under_perfkit, "--out", "run", *SMALL, *script], cwd=folder, env=known)
     assert process.returncode == 0, process.stderr.decode()
     return Watched(program, folder / "run", alone, process, perfkit.analyze(folder / "run"))
 

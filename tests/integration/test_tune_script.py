@@ -84,6 +84,7 @@ def test_a_script_without_a_fault_stays(tmp_path: Path) -> None:
     assert not (tmp_path / "out/tuned.patch").exists()
 
 
+@pytest.mark.nightly  # how losses decide is also tested without processes
 def test_without_comparable_losses_nothing_that_rounds_counts(tmp_path: Path) -> None:
     write_script(tmp_path, seed="torch.seed()")
     code, result = tune(tmp_path, "-t", "optim:use=fused")

@@ -80,7 +80,9 @@ def test_what_plans_a_step_is_not_compiled_with_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["zero3+ckpt+compile", "zero3+flash+ckpt+compile"])
+@pytest.mark.parametrize(
+    "variant", ["zero3+ckpt+compile", pytest.param("zero3+flash+ckpt+compile", marks=pytest.mark.nightly)]
+)
 def test_recomputed_blocks_of_fsdp2_are_compiled(variant: str) -> None:
     (techniques,) = parse_variants(variant)
     rehearsed = rehearse_step(
