@@ -4,6 +4,7 @@ boundary."""
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from statistics import median
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from perfkit.attach.live.live_watch import LiveWatch
 from perfkit.attach.live.step_flops import StepFlops, count_step_flops
 from perfkit.attach.live.trace_triggers import TraceTriggers
 from perfkit.attach.loop.evaluation_modules import find_evaluation_modules
+from perfkit.attach.loop.loop_follower import StepCounts
 from perfkit.attach.loop.loop_hooks import LoopHooks
 from perfkit.attach.loop.loop_stacks import sample_loop_stacks
 from perfkit.attach.loop.router_watch import RouterWatch
@@ -110,6 +112,7 @@ def watch_loop(
     while True:
         yield
         counts, now = loop.take(), time.perf_counter_ns()
+        recording.peaks.look(counts, session.steps)
         if counts.captures or counts.new_models or (counts.evaluations and not evaluating):
             watch.skip(now)
         else:
@@ -126,7 +129,13 @@ def watch_loop(
 def _time_steps(session: LoopSession, recording: VariantRecording) -> Recording[None]:
     """The timed steps, with nothing on but the clock."""
     recording.begin_timing()
-    yield from time_loop_steps(session.loop, session.trained.device, session.schedule.timed, recording.series)
+    yield from time_loop_steps(
+        session.loop,
+        session.trained.device,
+        session.schedule.timed,
+        recording.series,
+        lambda counts: recording.peaks.look(counts, session.steps),
+    )
     recording.end_timing()
 
 
@@ -189,13 +198,15 @@ def _warm_up(session: LoopSession, recording: VariantRecording, hooks: LoopHooks
     most = schedule.warmup if session.world.size > 1 else max(schedule.warmup, schedule.max_warmup)
     warmup = recording.warmup
     loop = session.loop
+    recording.peaks.begin(session.steps)
+    look = partial(_look_while_warming_up, session, recording)
     loop.called.clear()
     loop.untrained = set()
     hooks.listen(_list_modules(session.roots, _DEEPEST))
     narrowed = False
     while len(warmup) < most and not recording.steady:
         narrowed = narrowed or _narrow_modules(session, hooks)
-        step = time_loop_steps(loop, session.trained.device, 1, warmup)
+        step = time_loop_steps(loop, session.trained.device, 1, warmup, look)
         yield from step if warmup.counts else _watch_routers(session, recording, hooks, step)
         recording.steady = len(warmup) >= schedule.warmup and is_steady(warmup.wall_s())
     if not narrowed:
@@ -219,6 +230,10 @@ def _watch_routers(
         loads = routers.end()
     if loads:
         recording.recorder.update(expert_loads=loads)
+
+
+def _look_while_warming_up(session: LoopSession, recording: VariantRecording, counts: StepCounts) -> None:
+    recording.peaks.look(counts, session.steps, warms_up=True)
 
 
 def _narrow_modules(session: LoopSession, hooks: LoopHooks) -> bool:

@@ -18,6 +18,7 @@ from perfkit.attach.host.budget import RecordingBudget
 from perfkit.attach.loop.batch_tokens import sum_tokens
 from perfkit.attach.loop.loop_follower import LoopFollower, StepCounts
 from perfkit.attach.loop.model_discovery import unwrap_module
+from perfkit.attach.loop.peak_watch import ALLOCATOR, PeakWatch
 from perfkit.attach.loop.step_timing import StepSeries
 from perfkit.attach.loop.step_units import PACKED, StepUnits, count_units, find_sequence_first
 from perfkit.attach.wall_time.ledger import WallTimeLedger
@@ -66,6 +67,7 @@ class VariantRecording:
         ended_early: why an instrument ended before all its steps, and `cut` why one ended in the middle of one.
         sampled: whether Python's stacks were, or are being.
         load: of the machine during the timed steps, None until they have ended.
+        peaks: what raised the peak memory.
         waiting: what the report says should the loop end while a recording waits until there is time for it.
         warnings: what the report should say beside the numbers.
     """
@@ -107,6 +109,7 @@ class VariantRecording:
         self._trained = trained
         self.series = StepSeries()
         self.warmup = StepSeries()
+        self.peaks = PeakWatch(trained.device)
         self.steady = False
         self.first_timed = 0
         self.instrumented_s: dict[str, tuple[float, ...]] = {}
@@ -171,12 +174,16 @@ class VariantRecording:
                     self.ended_early[name] = reason
                 counts = self._loop.take()
                 evaluations += counts.evaluations
+                if self.peaks.source == ALLOCATOR:
+                    self.peaks.look(counts, self.first_timed + len(self.series) + len(walls))
                 if name == "trace":
                     self._traced_shapes.add(counts.input_shapes)
         finally:
             with self._measure_pause(name):
                 recording.close()
                 give_back_free_pages()
+                if self.peaks.source != ALLOCATOR:
+                    self.peaks.pass_over()
             after = read_peak_resident_bytes()
             if peak is not None and after is not None:
                 self._peak_bytes[name] = max(0, after - peak)
@@ -336,6 +343,7 @@ class VariantRecording:
 
     def close(self, steps: int, status: RunStatus, reason: str = "", traceback: str = "") -> None:
         """Write how the recording ended, after `steps` steps of the loop."""
+        self.peaks.end(steps)
         attached = self.recorder.record.attached_loop
         assert attached is not None, "the timing is written first"
         compiled = collect_compile_facts()
@@ -357,6 +365,8 @@ class VariantRecording:
                 early_end_reasons=self.ended_early,
                 shapes_changed=self.have_shapes_changed(),
                 wall_time=None if self.trigger else self._ledger.summarize(),
+                peak_rises=tuple(self.peaks.rises),
+                peak_source=self.peaks.source,
             ),
         )
 

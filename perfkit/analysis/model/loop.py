@@ -1,7 +1,7 @@
 """A loop that perfkit was attached to."""
 
 from perfkit.analysis.model.stacks import LoopStacks
-from perfkit.core.record.attached_loop import WallTimeParts
+from perfkit.core.record.attached_loop import PeakRise, WallTimeParts
 from perfkit.core.record.quantity import Quantity
 from perfkit.core.spec import Struct
 
@@ -117,7 +117,8 @@ class LoopAnalysis(Struct):
     is the share of padding among the tokens of the model's first calls, None where unknown. `collection_mean_s` is the
     mean time of a timed step in which Python collected garbage, on the worst rank. `wall_time` is that of the first
     rank's whole run, None while it runs, and `goodput` the share of training in it without perfkit's recording.
-    `useful` is None where the useful tokens of a step are unknown.
+    `useful` is None where the useful tokens of a step are unknown. `peak_rises` and `peak_source` are those of the rank
+    with the highest peak, as its record has them.
     """
 
     step_marker: str
@@ -145,6 +146,8 @@ class LoopAnalysis(Struct):
     live_log: LiveSummary | None = None
     stacks: LoopStacks | None = None
     padded_share: float | None = None
+    peak_rises: tuple[PeakRise, ...] = ()
+    peak_source: str = ""
     collection_mean_s: float | None = None
     tokens: TokenUse | None = None
     wall_time: WallTimeParts | None = None

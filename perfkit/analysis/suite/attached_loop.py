@@ -42,6 +42,7 @@ def build_loop(
     slowest = max(watched, key=lambda pair: _compute_median_step(pair[0]))
     outliers = _find_outliers(slowest[0])
     counted = [record.workload for record, _ in watched if record.workload is not None]
+    fullest = max((each for _, each in watched), key=_get_peak_bytes)
     return LoopAnalysis(
         step_marker=loop.step_marker,
         steps_seen=loop.steps_seen,
@@ -69,10 +70,16 @@ def build_loop(
         padded_share=loop.padded_share,
         collection_mean_s=max((fmean(each.collection_s) for _, each in watched if each.collection_s), default=None),
         ranks=ranks,
+        peak_rises=fullest.peak_rises,
+        peak_source=fullest.peak_source,
         tokens=summarize_tokens([attached for _, attached in watched]),
         wall_time=loop.wall_time,
         goodput=None if loop.wall_time is None else loop.wall_time.share,
     )
+
+
+def _get_peak_bytes(loop: AttachedLoop) -> int:
+    return max((rise.bytes for rise in loop.peak_rises), default=0)
 
 
 def summarize_tokens(loops: Sequence[AttachedLoop]) -> TokenUse | None:

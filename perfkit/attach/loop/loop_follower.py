@@ -4,6 +4,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import torch
@@ -38,7 +39,8 @@ class StepCounts:
     optimizer, on what may be the same samples; and `single` were with vectors, each of which may be one sample;
     `batch_doubt` and `input_doubt` say why the first dimension of a batch, or of the model's input, may not be the
     samples; and `sequence_batches` may have the sequence before the samples. `input_shapes` is equal for steps in which
-    the largest model was called with the same shapes; `tokens` are those of the batches."""
+    the largest model was called with the same shapes, the largest of which is `input_shape`; `tokens` are those of the
+    batches."""
 
     optimizer_steps: int = 0
     forwards: int = 0
@@ -58,6 +60,7 @@ class StepCounts:
     input_doubt: str = ""
     sequence_batches: int = 0
     input_shapes: int = 0
+    input_shape: tuple[int, ...] = ()
     tokens: StepTokens = field(default_factory=StepTokens)
 
 
@@ -246,6 +249,8 @@ class LoopFollower:
             self.padding.look(module, inputs, named)
             shapes = tuple(tensor.shape for tensor in find_tensors((inputs, named)))
             self.counts.input_shapes = hash((self.counts.input_shapes, shapes))
+            seen = [self.counts.input_shape, *map(tuple, shapes)]
+            self.counts.input_shape = max(seen, key=_count_elements)
             self.counts.input_doubt = self.counts.input_doubt or explain_doubt((inputs, named))
             self.autocast = torch.get_autocast_dtype(self.device) if torch.is_autocast_enabled(self.device) else None
         self.phases.enter("forward")
@@ -290,6 +295,10 @@ class LoopFollower:
         self._ending = False
         self.phases.end()
         self._on_step()
+
+
+def _count_elements(shape: tuple[int, ...]) -> int:
+    return prod(shape) if shape else 0
 
 
 def _is_successor(optimizer: Optimizer, other: Optimizer) -> bool:

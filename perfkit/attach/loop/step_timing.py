@@ -1,6 +1,7 @@
 """Measures an attached loop's steps at their boundaries, with only a clock."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -80,8 +81,15 @@ class StepSeries:
         return list(zip(self.stamps, self.stamps[1:], strict=False))
 
 
-def time_loop_steps(loop: LoopFollower, device: torch.device, count: int, series: StepSeries) -> Recording[None]:
-    """Add `count` steps to `series`, which keeps the measured ones if the loop ends earlier."""
+def time_loop_steps(
+    loop: LoopFollower,
+    device: torch.device,
+    count: int,
+    series: StepSeries,
+    look: Callable[[StepCounts], None] = lambda _: None,
+) -> Recording[None]:
+    """Add `count` steps to `series`, which keeps the measured ones if the loop ends earlier; `look` gets the counts of
+    each, after its end was measured."""
     loop.take()
     if not series.stamps:
         series.stamps.append(take_stamp(device))
@@ -89,3 +97,4 @@ def time_loop_steps(loop: LoopFollower, device: torch.device, count: int, series
         yield
         series.stamps.append(take_stamp(device))
         series.counts.append(loop.take())
+        look(series.counts[-1])

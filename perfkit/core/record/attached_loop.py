@@ -1,5 +1,7 @@
 """A user's loop that perfkit was attached to, as it was watched."""
 
+from typing import Literal
+
 from perfkit.core.spec import Struct
 
 
@@ -54,6 +56,25 @@ class WallTimeParts(Struct):
         return self.training_s / self.program_s if self.program_s > 0 else None
 
 
+PeakKind = Literal["first_step", "step", "evaluation", "unwatched"]
+
+
+class PeakRise(Struct):
+    """A reading of the peak memory of an attached loop that was higher than all before.
+
+    `kind` is what ran since the reading before: the first step (with the set-up before it), training steps, one with an
+    evaluation of `evaluations` forward passes, or what was not watched. `step` is the last of these `steps`. `bytes` is
+    the new peak. `input_shape` is that of the largest input of the model in the last step, empty if unknown.
+    """
+
+    kind: PeakKind
+    step: int
+    steps: int
+    bytes: int
+    evaluations: int = 0
+    input_shape: tuple[int, ...] = ()
+
+
 class AttachedLoop(Struct):
     """A user's loop as it was watched, with the counts of its timed steps, one entry per step.
 
@@ -69,7 +90,8 @@ class AttachedLoop(Struct):
     `shapes_changed`: the model's inputs had no shapes in most timed steps that they also had in all traced ones.
     `tokens` are those of the batches of DataLoaders, None where a batch does not name them; `padded_share` is the share
     of padding among the tokens of the model's first calls, None where it is not known. `collection_s` is the time in
-    which Python collected garbage. `wall_time` is the whole run's, None until it has ended.
+    which Python collected garbage. `wall_time` is the whole run's, None until it has ended. `peak_rises` are the rises
+    of the peak memory, in order, `peak_source` whether it is that of the device's `allocator` or of the `process`.
     """
 
     step_marker: str
@@ -96,3 +118,5 @@ class AttachedLoop(Struct):
     collection_s: tuple[float, ...] = ()
     tokens: TokenCounts | None = None
     wall_time: WallTimeParts | None = None
+    peak_rises: tuple[PeakRise, ...] = ()
+    peak_source: str = ""

@@ -231,7 +231,8 @@ def test_waiting_for_data_and_samples_are_counted() -> None:
     told.forward(torch.zeros(11, 2))
     counts = told.loop.take()
     assert counts.input_shapes
-    counts.input_shapes = 0
+    assert counts.input_shape == (11, 2)
+    counts.input_shapes, counts.input_shape = 0, ()
     assert counts.tokens == StepTokens(batches=2)
     counts.tokens = StepTokens()
     assert counts == StepCounts(forwards=1, fetches=2, data_wait_ns=12, fetched=11, given=11, sequence_batches=1)

@@ -1,5 +1,12 @@
 """All rules about suites."""
 
-from perfkit.analysis.suite.findings.tables import loop_activities, loops, measurement, outcomes
+from perfkit.analysis.suite.findings.tables import loop_activities, loop_peaks, loops, measurement, outcomes
 
-RULES = (*outcomes.RULES, *loops.DATA_WAIT_RULES, *loops.RULES, *loop_activities.RULES, *measurement.RULES)
+RULES = (
+    *outcomes.RULES,
+    *loops.DATA_WAIT_RULES,
+    *loops.RULES,
+    *loop_activities.RULES,
+    *loop_peaks.RULES,
+    *measurement.RULES,
+)
