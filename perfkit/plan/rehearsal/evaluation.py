@@ -68,10 +68,12 @@ def rehearse_evaluation(
     memory: FakeMemory,
     ops: StepOps,
     copy: Callable[[Batch], Batch],
+    trained_on: frozenset[int],
 ) -> Callable[[], RehearsedEvaluation] | Unknown:
     """Rehearse an evaluation step of `batch_size` samples, inside of the contexts of a rehearsal.
 
-    `copy` brings a batch to the device. The result is labeled when it is called, outside of these contexts.
+    `copy` brings a batch to the device; `trained_on` are addresses of the training batches. The result is labeled when
+    it is called, outside of these contexts.
     """
     if state.engine is not None or state.own_forward is not None or state.workload.step is not None:
         return Unknown(reason="evaluation of steps with an engine, a pipeline or several models is not planned")
@@ -87,7 +89,7 @@ def rehearse_evaluation(
     memory.begin()
     trained = get_trained_models(state)
     known: list[InitialBlock] = [*list_known_blocks(state)]
-    known += memory.list_other_blocks(data.addresses() | {block.address for block in known})
+    known += memory.list_other_blocks(data.addresses() | trained_on | {block.address for block in known})
     owned = find_owners(trained)
     training = state.model.training
     with (

@@ -259,7 +259,7 @@ def rehearse_step(spec: RunSpec, gpu: CatalogEntry | None = None, eval_batch_siz
         if eval_batch_size is not None:
             eval_ops = make_ops()
             host.told = eval_ops.record_copy
-            label = rehearse_evaluation(state, spec, eval_batch_size, memory, eval_ops, _copy_batch)
+            label = rehearse_evaluation(state, spec, eval_batch_size, memory, eval_ops, _copy_batch, data.addresses())
     recorded.ranges.sort(key=lambda mark: (mark.start_ns, -mark.end_ns))
     allocations = label_recording(recorded, device, known, owned, gradients, source=SOURCE)
     scratch = alone.most if isinstance(alone, CudaScratch) else {}

@@ -21,6 +21,7 @@ from perfkit.workloads.workload_table import load_workload
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.slow]  # real steps, rehearsed
 
 GPT = WorkloadSpec(name="gpt", params={"size": "nano", "seq_len": 16})
+IMAGES = WorkloadSpec(name="resnet", params={"depth": 18, "image_size": 64, "batch_size": 8})
 SAMPLES = 12
 
 
@@ -39,9 +40,9 @@ def forward_peak(step: RehearsedStep) -> tuple[RehearsedEvaluation, int]:
     return step.evaluation, account.peak_bytes - step.held_bytes
 
 
-def evaluate(batches: int, kept: bool, accumulation: int | None = None) -> int:
+def evaluate(batches: int, kept: bool, accumulation: int | None = None, spec: WorkloadSpec = GPT) -> int:
     """The peak of a real loop above its start, as recorded; it keeps what Transformers' Trainer keeps, as long."""
-    workload = load_workload(GPT.replace_params(batch_size=SAMPLES), device="cpu")
+    workload = load_workload(spec.replace_params(batch_size=SAMPLES), device="cpu")
     model = workload.build_model()
     assert isinstance(model, nn.Module)
     model.eval()
@@ -55,10 +56,11 @@ def evaluate(batches: int, kept: bool, accumulation: int | None = None) -> int:
         for number, each in enumerate(made, 1):
             batch = {name: tensor.clone() for name, tensor in each.items()}
             call_loss(workload, model, batch)
-            logits, labels = outputs.pop(), batch["targets"]
             if kept:
+                logits, labels = outputs.pop(), batch["targets"]
                 containers[0].add(logits)
                 containers[1].add(labels)
+            outputs.clear()
             if not kept or (accumulation is not None and number % accumulation == 0):
                 for container in containers:
                     if kept:
@@ -70,6 +72,11 @@ def evaluate(batches: int, kept: bool, accumulation: int | None = None) -> int:
 def test_a_step_takes_what_a_real_one_takes() -> None:
     _, planned = forward_peak(rehearse())
     assert planned == pytest.approx(evaluate(batches=1, kept=False), rel=1e-3)
+
+
+def test_training_batches_are_none_of_it() -> None:
+    _, planned = forward_peak(rehearse(workload=IMAGES))
+    assert planned == pytest.approx(evaluate(batches=1, kept=False, spec=IMAGES), rel=1e-3)
 
 
 @pytest.mark.parametrize(
