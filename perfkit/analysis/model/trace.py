@@ -196,6 +196,16 @@ class Recompute(Struct):
     around_s: float = 0.0
 
 
+class LayoutCopies(Struct):
+    """Copies to another memory format within a CPU's convolutions, per step; `convolutions_s` is the time of those
+    that copy, and `flops` are theirs."""
+
+    copies: float
+    seconds: float
+    convolutions_s: float
+    flops: float
+
+
 class RankTrace(Struct):
     """One trace: one rank of a job, or one process.
 
@@ -295,6 +305,7 @@ class RankTrace(Struct):
     recompute: Recompute | None = None
     unused_graph: GraphWork | None = None
     repeated_backward: GraphWork | None = None
+    layout_copies: LayoutCopies | None = None
     mfu: Quantity
     hfu: Quantity
     memory: MemoryAccount | None = None

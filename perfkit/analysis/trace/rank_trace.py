@@ -56,7 +56,7 @@ from perfkit.analysis.trace.work.gradient_reductions import (
 )
 from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
-from perfkit.analysis.trace.work.needless_work import measure_graph_work, measure_recompute
+from perfkit.analysis.trace.work.needless_work import measure_graph_work, measure_layout_copies, measure_recompute
 from perfkit.analysis.trace.work.product_rows import build_product_rows
 from perfkit.analysis.trace.work.roofline_groups import count_parts
 from perfkit.analysis.trace.work.split_time import split_streams
@@ -231,6 +231,7 @@ def analyze_with_details(
         recompute=measure_recompute(work, engine.costs),
         unused_graph=measure_graph_work(work, engine.costs, find_unused_graph(work.ops)),
         repeated_backward=measure_graph_work(work, engine.costs, find_repeated_backward(work.ops)),
+        layout_copies=measure_layout_copies(work, engine.costs),
         mfu=multiplied.mfu,
         hfu=multiplied.hfu,
         model_flops=multiplied.model_flops,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from perfkit.analysis.model.trace import GraphWork, Recompute
+from perfkit.analysis.model.trace import GraphWork, LayoutCopies, Recompute
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals, subtract_intervals
 from perfkit.analysis.trace.work.roofline_rows import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
@@ -12,6 +12,7 @@ from perfkit.core.record.trace_marks import PHASES
 from perfkit.trace.event_nesting import find_nearest
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.graph_use import mark_graph_nodes
+from perfkit.trace.ops.layout_copies import find_layout_copies
 
 
 def measure_recompute(work: WorkItems, costs: WorkItemCosts) -> Recompute | None:
@@ -39,6 +40,25 @@ def measure_graph_work(work: WorkItems, costs: WorkItemCosts, rows: NDArray[np.b
         ops=len(np.unique(work.owner[marked])) / parts,
         seconds=int(work.busy_ns[marked].sum()) / 1e9 / parts,
         bytes=float(np.nansum(costs.bytes[marked])) / parts,
+    )
+
+
+def measure_layout_copies(work: WorkItems, costs: WorkItemCosts) -> LayoutCopies | None:
+    """Measure the copies to another memory format that a CPU's convolutions make; None without any.
+
+    The kernels of a device say by their names that they convert.
+    """
+    ops = work.ops
+    copies = np.flatnonzero(find_layout_copies(ops) & (ops.step != NONE))
+    if work.on_device or not len(copies):
+        return None
+    parts = count_parts(work)
+    within = np.isin(work.owner, ops.owner[copies]) & (work.step != NONE)
+    return LayoutCopies(
+        copies=len(copies) / parts,
+        seconds=int((ops.end_ns - ops.start_ns)[copies].sum()) / 1e9 / parts,
+        convolutions_s=int(work.busy_ns[within].sum()) / 1e9 / parts,
+        flops=float(np.nansum(costs.flops[within])) / parts,
     )
 
 

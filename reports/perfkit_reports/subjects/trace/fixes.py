@@ -41,6 +41,7 @@ _INSTRUCTIONS = {
     "batch_norm.layout": "run batch norm in channels-last",
     "calls.repeated": "batch repeated calls",
     "checkpointing.recompute": "checkpoint fewer blocks",
+    "clip.repeated": "clip gradients once",
     "comm.accumulation": "reduce gradients once per step",
     "comm.bubble": "use more microbatches",
     "comm.exposed": "overlap communication",

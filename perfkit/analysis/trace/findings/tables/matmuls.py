@@ -1,7 +1,7 @@
 """Rules about GEMMs, attention and convolutions."""
 
 from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
-from perfkit.analysis.trace.findings import efficiency, matmuls
+from perfkit.analysis.trace.findings import efficiency, layouts, matmuls
 from perfkit.analysis.trace.findings.trace_thresholds import (
     CLOSE_TO_ROOF,
     COMMON,
@@ -69,9 +69,9 @@ TRANSPOSES = FindingKind(
     "convolution.transposes",
     GAIN,
     "Transposes between channels-first and channels-last (`nchwToNhwc`, `batched_transpose`) take "
-    f"{_LEAST} of the step.",
+    f"{_LEAST} of the step. On a CPU, copies of operands within convolutions take {_COMMON}.",
     "Keep the model and its input in channels-last with `.to(memory_format=torch.channels_last)`.",
-    "The time of these kernels.",
+    "The time of these kernels or copies.",
     techniques=("channels_last",),
 )
 BATCH_NORM = FindingKind(
@@ -99,6 +99,7 @@ RULES = (
     Rule(matmuls.find_unfused_attention, TraceView, About.STEP, (UNFUSED_ATTENTION,)),
     Rule(efficiency.find_slow_attention, TraceView, About.STEP, (SLOW_ATTENTION,)),
     Rule(matmuls.find_convolution_transposes, TraceView, About.STEP, (TRANSPOSES,)),
+    Rule(layouts.find_layout_copies, TraceView, About.STEP, (TRANSPOSES,)),
     Rule(matmuls.find_batch_norm_layout, TraceView, About.STEP, (BATCH_NORM,)),
     Rule(matmuls.find_slow_convolutions, TraceView, About.STEP, (SLOW_CONVOLUTIONS,)),
 )

@@ -1,7 +1,7 @@
 """Rules about work that is not needed, or that another dtype or op does for less."""
 
 from perfkit.analysis.findings.rule import GAIN, About, FindingKind, Rule
-from perfkit.analysis.trace.findings import autograd_graph, needless_work, repeated_calls, slow_dtypes
+from perfkit.analysis.trace.findings import autograd_graph, gradient_scaling, needless_work, repeated_calls, slow_dtypes
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
 from perfkit.analysis.trace.findings.trace_view import TraceView
 from perfkit.core.units import format_percent
@@ -95,6 +95,13 @@ REPEATED_BACKWARD = FindingKind(
     "Add the losses and call `backward()` once, without `retain_graph=True`.",
     "At least the time of these ops, at most with the time around them.",
 )
+CLIPPING = FindingKind(
+    "clip.repeated",
+    GAIN,
+    f"`clip_grad_norm_` scales gradients twice or more per update, and all calls but one take {_LEAST} of the step.",
+    "Clip once, and log the norm that `clip_grad_norm_` returns.",
+    "The time of all calls but one, and their part of Python and dispatch.",
+)
 COPIES = FindingKind(
     "copy.materialized",
     GAIN,
@@ -116,5 +123,6 @@ RULES = (
     Rule(needless_work.find_anomaly_checks, TraceView, About.STEP, (ANOMALY,)),
     Rule(autograd_graph.find_unused_graph, TraceView, About.STEP, (UNUSED_GRAPH,)),
     Rule(autograd_graph.find_repeated_backward, TraceView, About.STEP, (REPEATED_BACKWARD,)),
+    Rule(gradient_scaling.find_repeated_clipping, TraceView, About.STEP, (CLIPPING,)),
     Rule(needless_work.find_copies, TraceView, About.STEP, (COPIES,)),
 )
