@@ -47,13 +47,15 @@ def create_environment(named: NamedEnvironment, report: Callable[[str], None]) -
     else:
         own = named.packages if named.file is None else (f"-r {named.file}",)
         wanted, pins = (*own, *list_needs()), ()
-    text = "\n".join((platform.python_version(), sys.executable, *wanted, "", *pins))
+    options = _list_index_options()
+    indexes = (*options, *(os.environ.get(name, "") for name in _INDEX_VARIABLES))  # where else a version may differ
+    text = "\n".join((platform.python_version(), sys.executable, *wanted, "", *pins, "", *indexes))
     home = get_cache_folder() / _FOLDER / hashlib.sha256(text.encode()).hexdigest()[:16]
     interpreter = home / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not home.is_dir():
         building = home.with_name(f"{home.name}-{os.getpid()}")
         try:
-            _build(building, wanted, pins, report)
+            _build(building, wanted, pins, options, report)
             building.rename(home)
         finally:
             shutil.rmtree(building, ignore_errors=True)
@@ -74,11 +76,13 @@ def list_wanted(requirements: Sequence[str], installed: Mapping[str, Package]) -
     )
 
 
-def _build(folder: Path, wanted: Sequence[str], pins: Sequence[str], report: Callable[[str], None]) -> None:
+def _build(
+    folder: Path, wanted: Sequence[str], pins: Sequence[str], options: Sequence[str], report: Callable[[str], None]
+) -> None:
     folder.mkdir(parents=True)
     (folder / _INPUT).write_text("\n".join(wanted) + "\n", encoding="utf-8")
     (folder / _PINS).write_text("\n".join(pins) + "\n", encoding="utf-8")  # uv prefers the versions that stand there
-    uv, options = _find_uv(), _list_index_options()
+    uv = _find_uv()
     report("resolving packages")
     strategy = ("--index-strategy", "unsafe-best-match")  # as pip: the best version of all indexes
     compiled = ("pip", "compile", "--quiet", "--no-header", "--python", sys.executable, *strategy, *options)
@@ -114,8 +118,13 @@ def _list_index_options() -> list[str]:
         key, _, value = line.partition("=")
         option = _PIP_OPTIONS.get(key.rsplit(".", 1)[-1])
         if option is not None:
-            options.update(dict.fromkeys((option, each) for each in value.strip("'\"").split()))
+            options.update(dict.fromkeys((option, _locate(each)) for each in value.strip("'\"").split()))
     return [part for pair in options for part in pair]
+
+
+def _locate(place: str) -> str:
+    """A folder or file by its whole path, since uv runs in another folder; a URL as it is."""
+    return str(Path(place).resolve()) if Path(place).exists() else place
 
 
 def _run_uv(command: Sequence[str], folder: Path) -> None:

@@ -83,3 +83,13 @@ def test_pips_indexes_are_given_to_uv(commands, monkeypatch):
         *("--index", "https://b.org"),
         *("--find-links", "/wheels"),
     ]
+
+
+def test_a_relative_folder_of_wheels_is_given_whole(commands, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wheels").mkdir()
+    listed = ":env:.find-links='wheels https://a.org'\n"
+    monkeypatch.setattr(module.subprocess, "run", lambda *given, **_: subprocess.CompletedProcess(given, 0, listed, ""))
+    for name in module._INDEX_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert module._list_index_options() == ["--find-links", str(tmp_path / "wheels"), "--find-links", "https://a.org"]
