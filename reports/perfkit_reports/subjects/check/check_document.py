@@ -21,6 +21,7 @@ from perfkit_reports.environment import list_environment_items
 from perfkit_reports.names import shorten_middle
 from perfkit_reports.plain_text import flatten_text
 from perfkit_reports.subjects.check import causes, check_sentences, check_summary, check_tables, quantities
+from perfkit_reports.subjects.check.environment_change import list_changed_environment
 from perfkit_reports.subjects.check.suites import build_cases, build_suites
 from perfkit_reports.subjects.tables import make_list, make_table
 from perfkit_reports.wording import format_plural
@@ -58,7 +59,7 @@ def build_document(check: Check) -> Document:
         Section(
             "environment",
             "Environment",
-            (_build_environment(check), *_list_changed_environment(check, full=True)),
+            (_build_environment(check), *list_changed_environment(check, full=True)),
             folded=True,
         ),
     )
@@ -86,7 +87,7 @@ def build_document(check: Check) -> Document:
             )
         ),
         tiles=(Tile("Before", _make_side_cell(check.before)), Tile("After", _make_side_cell(check.after))),
-        summary=(*_list_changed_environment(check), *_build_summary(variants, check.fail_on)),
+        summary=(*list_changed_environment(check), *_build_summary(variants, check.fail_on)),
         warnings=tuple(check_sentences.list_warnings(check)),
         sections=tuple(section for section in sections if section.blocks),
         data=check_tables.build_data(check),
@@ -129,20 +130,6 @@ def _build_summary(variants: Sequence[CheckedVariant], fail_on: Verdict) -> tupl
         *make_list("suspects", suspects[:_SUSPECTS], "Likely causes", weight=Weight.BRIEF),
         *make_list("reasons", why_so, "Reasons", weight=Weight.BRIEF),
     )
-
-
-def _list_changed_environment(check: Check, *, full: bool = False) -> tuple[Block, ...]:
-    """What differs between two environments that were meant to differ: the first in one line, or all."""
-    if check.under_test != "environment":
-        return ()
-    differences = [flatten_text(difference) for difference in check.environment_differences]
-    if full:
-        return make_list("environment-changes", differences, "Differences", weight=Weight.DETAIL)
-    more = len(differences) - _OF_EACH
-    rest = f", and {more} more under Environment" if more > 0 else ""
-    told = f"Differences: {', '.join(differences[:_OF_EACH])}{rest}."
-    line = told if differences else "Both environments have the same packages and settings."
-    return make_list("environment-differences", (line,), weight=Weight.BRIEF)
 
 
 def _needs_reason(case: VerdictCase) -> bool:
