@@ -1,7 +1,8 @@
 """Two environments measured now, by turns: the current one against other packages, interpreters or variables."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from perfkit.core.texts.redact import redact_arguments
 
 THIS_ENVIRONMENT = "this environment"
 _ABSENT = "not installed"
+_UNSET = "not set"
 
 
 def check_environment(
@@ -44,15 +46,32 @@ def check_environment(
     here = make_side(read_working_tree(Path(config.root)), config.python_path)
     after = dataclasses.replace(here, label=THIS_ENVIRONMENT)
     before = dataclasses.replace(here, label=format_label(named, variables), variables=variables)
+    changed = tuple(compare_variables(variables))
     if named is None:
-        return replace(check_sides(config, before, after, out, order), under_test="environment")
+        check = check_sides(config, before, after, out, order)
+        return replace(check, under_test="environment", environment_differences=_join(check, changed))
     with open_environment(named, before, order) as (side, versions):
         check = check_sides(config, side, after, out, order)
+    packages = tuple(f"{name}: {old} -> {new}" for name, old, new in compare_versions(versions, list_versions()))
+    return replace(check, under_test="environment", environment_differences=_join(check, (*changed, *packages)))
+
+
+def compare_variables(variables: Mapping[str, str | None]) -> Iterator[str]:
+    """The variables of the other side that differ from this process's, with both values; secrets are left out."""
+    for name, value in variables.items():
+        here = os.environ.get(name)
+        if here != value:
+            old, new = (
+                _UNSET if each is None else next(iter(redact_arguments((f"{name}={each}",)))).partition("=")[2]
+                for each in (value, here)
+            )
+            yield f"{name}: {old} -> {new}"
+
+
+def _join(check: Check, more: Iterable[str]) -> tuple[str, ...]:
+    """The differences that were recorded, and those that were not."""
     told = {each.partition(":")[0] for each in check.environment_differences}
-    packages = tuple(
-        f"{name}: {old} -> {new}" for name, old, new in compare_versions(versions, list_versions()) if name not in told
-    )
-    return replace(check, under_test="environment", environment_differences=(*check.environment_differences, *packages))
+    return (*check.environment_differences, *(each for each in more if each.partition(":")[0] not in told))
 
 
 @contextmanager

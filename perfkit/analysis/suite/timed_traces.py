@@ -64,7 +64,7 @@ def apply_timed_clock(passes: PassResults, step_time: MedianEstimate | MissingEs
 
 def _scale_ops_by_step(ops: OpsByStep, factor: float) -> OpsByStep:
     steps_s = {key: tuple(seconds * factor for seconds in series) for key, series in ops.steps_s.items()}
-    return OpsByStep(tuple(_scale_struct(row, factor) for row in ops.ops), steps_s)
+    return OpsByStep(tuple(_scale_struct(row, factor) for row in ops.ops), steps_s, ops.implementations)
 
 
 def _scale_struct(struct: Scaled, factor: float) -> Scaled:

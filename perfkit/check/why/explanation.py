@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from perfkit.analysis.model.difference import TraceDifference
 from perfkit.check.judge.result import ChangeExplanation, JudgedQuantity, MemoryChange
 from perfkit.check.why import memory_changes, op_changes, record_changes, suspects
+from perfkit.check.why.implementation_changes import find_implementation_suspects
 from perfkit.check.why.side import SideAnalysis, TracedSteps
 from perfkit.core.note import Note, make_note
 from perfkit.core.record.rank_record import RunStatus
@@ -34,6 +35,13 @@ def explain_variant(before: SideAnalysis, after: SideAnalysis, *, times_differ: 
         if times_differ:
             suspected += suspects.find_time_suspects(time.changes, step_s, len(after.traced.trace.steps))
         suspected += suspects.find_wait_suspects(before.traced.trace, after.traced.trace)
+        suspected += find_implementation_suspects(
+            before.traced.implementations,
+            after.traced.implementations,
+            time.changes,
+            step_s,
+            timed=not drift.useless,
+        )
         notes += [_describe_times(before.traced, after.traced), *op_changes.list_drift_notes(drift), *time.notes]
     memory: tuple[MemoryChange, ...] = ()
     makers: tuple[MemoryChange, ...] = ()

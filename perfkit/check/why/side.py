@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
@@ -26,10 +26,11 @@ class TracedSteps:
     """A trace of a few steps.
 
     `trace.ops` and `trace.step_s` are medians over its steps, so one interrupted step has no effect; `steps_s` are the
-    seconds of an op (`op_key`) in each step."""
+    seconds of an op (`op_key`) in each step; `implementations` are the calls per step of ops within others."""
 
     trace: RankTrace
     steps_s: Mapping[OpKey, tuple[float, ...]]
+    implementations: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _build_traced_steps(passes: PassResults) -> TracedSteps | None:
     if trace is None or by_step is None:
         return None
     step_s = median(step.seconds for step in trace.steps) if trace.steps else trace.step_s
-    return TracedSteps(replace(trace, ops=by_step.ops, step_s=step_s), by_step.steps_s)
+    return TracedSteps(replace(trace, ops=by_step.ops, step_s=step_s), by_step.steps_s, by_step.implementations)
 
 
 def _count_allocations(rank: StoredRank) -> dict[OpPlace, float]:

@@ -1,7 +1,8 @@
 """The ops of a trace step by step, for comparing two traces of few steps."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 from statistics import median
 
@@ -13,6 +14,7 @@ from perfkit.analysis.trace.work.roofline_rows import build_op_rows
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis
 from perfkit.trace.model import NONE
 from perfkit.trace.ops.kernels import is_compiled_graph
+from perfkit.trace.ops.ops import Ops
 
 # The name of a torch.compile graph: its own is a hash of its code, which differs between versions.
 COMPILED = "compiled graph"
@@ -23,10 +25,12 @@ OpKey = tuple[str, str, str, str]
 @dataclass(frozen=True)
 class OpsByStep:
     """The ops within steps: `ops` with the median of their seconds over the steps, so that one step in which the
-    process was held up changes nothing; `steps_s` the seconds of an op (`make_op_key`) in each step."""
+    process was held up changes nothing; `steps_s` the seconds of an op (`make_op_key`) in each step; `implementations`
+    the calls per step of ops within others, by the names of both."""
 
     ops: tuple[OpRow, ...]
     steps_s: Mapping[OpKey, tuple[float, ...]]
+    implementations: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 def make_op_key(row: OpRow) -> OpKey:
@@ -54,4 +58,14 @@ def split_ops_by_step(engine: WorkAnalysis) -> OpsByStep:
         rows.append(named)
         have = steps_s.get(make_op_key(named))
         steps_s[make_op_key(named)] = tuple(series if have is None else map(fsum, zip(have, series, strict=True)))
-    return OpsByStep(tuple(rows), steps_s)
+    return OpsByStep(tuple(rows), steps_s, count_implementations(work.ops))
+
+
+def count_implementations(ops: Ops) -> dict[tuple[str, str], float]:
+    """The ops that a costed op calls, per step: `(aten::convolution, aten::mkldnn_convolution)`."""
+    rows = np.flatnonzero((ops.owner != NONE) & (ops.owner != np.arange(len(ops))) & (ops.step != NONE))
+    names = ops.trace.name[ops.event]
+    calls = Counter(zip(names[ops.owner[rows]].tolist(), names[rows].tolist(), strict=True))
+    steps = max(1, len(np.unique(ops.step[rows])))
+    table = ops.trace.names
+    return {(table[outer], table[inner]): count / steps for (outer, inner), count in calls.items()}

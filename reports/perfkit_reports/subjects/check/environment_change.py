@@ -35,4 +35,5 @@ def is_same_work(explained: ChangeExplanation) -> bool:
         and bool(explained.memory)
         and all(change.before == change.after for change in explained.memory)
         and not explained.compiled
+        and not explained.suspects
     )
