@@ -38,12 +38,23 @@ def build_commands(result: TuneResult) -> Iterator[Block]:
 
 def _build_script_commands(script: TunedScript, folder: str, result: TuneResult) -> Iterator[Block]:
     """What to run after the search for edits of a script."""
-    again = shlex.join(("perfkit", "tune", script.path, *(("--", *script.arguments) if script.arguments else ())))
+    own = ("--", *script.arguments) if script.arguments else ()
+    again = shlex.join(("perfkit", "tune", *_list_options(result), script.path, *own))
     commands = [NextCommand("Search again", again)]
     commands = [*_list_patch_commands(result), *commands]
     if result.conclusion == "interrupted":
         commands.insert(0, NextCommand("Continue", f"perfkit tune --resume {folder}"))
     yield _build_table(commands)
+
+
+def _list_options(result: TuneResult) -> Iterator[str]:
+    """What was asked of the search other than the defaults."""
+    if result.objective != "time":
+        yield from ("--objective", result.objective)
+    if result.allow != "tolerance":
+        yield from ("--allow", result.allow)
+    if result.limit_bytes is not None:
+        yield from ("--memory", f"{result.limit_bytes / 2**30:.6g}GiB")
 
 
 def _list_patch_commands(result: TuneResult) -> list[NextCommand]:

@@ -221,9 +221,11 @@ def _make_peak_cell(trial: Trial) -> Cell:
 def _make_expected_cell(trial: Trial) -> Cell:
     if trial.expected_low_s is None or trial.expected_high_s is None:
         return make_unknown_cell("its effect on the time is not simulated")
+    # What may save time is expected to cost none; what saves memory costs some.
+    low_s = trial.expected_low_s if trial.expected_high_s < 0.0 else max(trial.expected_low_s, 0.0)
+    low = units.format_seconds(low_s)
     high = units.format_seconds(trial.expected_high_s)
-    low = units.format_seconds(max(trial.expected_low_s, 0.0))
-    return Cell(f"{low} to {high}", value=trial.expected_high_s)
+    return Cell(high if low == high else f"{low} to {high}", value=trial.expected_high_s)
 
 
 def _make_outcome_cell(trial: Trial) -> Cell:
@@ -258,7 +260,8 @@ _METHOD = (
     "A trial counts only if each technique was active by its own checks and the losses are as allowed. The best "
     "one whose interval excludes no gain over its base is accepted.",
     "The best variant is measured again in new processes, since the best of many trials looks better than it is. The "
-    "headline has that gain; the table has the trials'.",
+    "headline has that gain; the table has the trials'. Once it is known, rounds of the variant and the best technique "
+    "alone follow, until the margin between them is proven or the time is used up.",
     "Of a new technique, a stage tries one setting; of an accepted one, other settings follow. Improvements of one "
     "stage are tried together in the next. The trace of the best variant is analyzed anew in each stage.",
     "Stages end when nothing improves or the budget is used up; a part of it is kept for the proof.",

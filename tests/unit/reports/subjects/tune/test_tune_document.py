@@ -2,12 +2,13 @@
 
 import pytest
 
-from perfkit.tune.model.tune_result import TuneResult
+from perfkit.tune.model.tune_result import TunedScript, TuneResult
 from perfkit_reports.document.blocks import Chart, Table
 from perfkit_reports.document.document import Document
 from perfkit_reports.subjects.registry import build_document
 from tests.fixtures import sample_tune
 from tests.fixtures.figures import list_figures
+from tests.fixtures.suites import changed
 
 
 def find_table(document: Document, name: str) -> Table:
@@ -68,3 +69,22 @@ def test_every_stage_names_the_finding_that_led_it() -> None:
 def test_a_patch_is_written_and_taken_back_by_a_command() -> None:
     rows = find_table(build_document(sample_tune.proven()), "next").rows
     assert [row.command.split()[:2] for row in rows[:2]] == [["patch", "/home/me/train.py"], ["patch", "-R"]]
+
+
+def test_a_search_in_a_script_is_repeated_with_what_was_asked_of_it() -> None:
+    result = changed(
+        sample_tune.proven(), script=TunedScript(path="train.py", arguments=("--lr", "1")), objective="memory",
+        allow="lossless", limit_bytes=1.5 * 2**30,
+    )  # fmt: skip
+    rows = find_table(build_document(result), "next").rows
+    assert [row.command for row in rows][-1] == (
+        "perfkit tune --objective memory --allow lossless --memory 1.5GiB train.py -- --lr 1"
+    )
+
+
+def test_what_costs_time_is_expected_to_cost_it() -> None:
+    (trial, *_) = sample_tune.proven().trials
+    result = changed(sample_tune.proven(), trials=(changed(trial, expected_low_s=-0.03, expected_high_s=-0.02),))
+    table = find_table(build_document(result), "trials-table")
+    column = next(column for column in table.columns if column.title == "Simulated saving")
+    assert list_figures(column.cell(table.rows[0]).text) == ["-30.0 ms", "-20.0 ms"]
