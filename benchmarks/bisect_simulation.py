@@ -16,7 +16,7 @@ from perfkit.check.judge.result import Check
 from perfkit.check.sampling import MOST_PAIRS, PairSampling
 from perfkit.check.side_observations import ObservedVariant
 from perfkit.check.variant_check import check_variant
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.pairs import LOCK_STEP, Pair, Pairs
 
 WORKLOAD = "gpt:size=nano"

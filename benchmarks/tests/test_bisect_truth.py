@@ -9,7 +9,7 @@ import pytest
 from benchmarks.bisect_planted import draw_real_plant, list_bodies, write_wheel
 from benchmarks.bisect_simulation import Plant, disturb_pair, search_plant
 from benchmarks.bisect_truth import Answer, Answers, format_answers, simulate_bisections
-from perfkit.core.record import StepSamples
+from perfkit.core.record.step_samples import StepSamples
 from perfkit.store.pairs import Pair
 
 STEPS = Pair(

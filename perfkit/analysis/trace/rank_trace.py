@@ -58,7 +58,6 @@ from perfkit.analysis.trace.work.kernel_load import KernelLoad, summarize_load
 from perfkit.analysis.trace.work.link_copies import build_copy_rows
 from perfkit.analysis.trace.work.needless_work import measure_graph_work, measure_layout_copies, measure_recompute
 from perfkit.analysis.trace.work.product_rows import build_product_rows
-from perfkit.analysis.trace.work.roofline_groups import count_parts
 from perfkit.analysis.trace.work.split_time import split_streams
 from perfkit.analysis.trace.work.work_analysis import WorkAnalysis, analyze_work, summarize_step
 from perfkit.analysis.trace.work.work_items import WorkItems, WorkKind

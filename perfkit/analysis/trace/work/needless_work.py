@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from perfkit.analysis.model.trace import GraphWork, LayoutCopies, Recompute
 from perfkit.analysis.trace.time.intervals import measure_length, merge_intervals, subtract_intervals
-from perfkit.analysis.trace.work.roofline_rows import count_parts
+from perfkit.analysis.trace.work.roofline_groups import count_parts
 from perfkit.analysis.trace.work.work_item_costs import WorkItemCosts
 from perfkit.analysis.trace.work.work_items import Flags, WorkItems
 from perfkit.core.record.trace_marks import PHASES
