@@ -197,9 +197,9 @@ def profile(
             train()
 
     Hooks find steps, models and optimizers. After warm-up, some steps are timed without instruments, some are traced,
-    and some have every allocation recorded; then all hooks are removed and the loop runs on as without perfkit. The
-    loop's results do not change, and no error of perfkit reaches it: the first one is logged (logger `perfkit`), and
-    perfkit switches itself off.
+    and some have every allocation recorded; then hooks are removed, but for the few that time the parts of the whole
+    run (evaluations, checkpoints, compilations, waits for data). The loop's results do not change, and no error of
+    perfkit reaches it: the first one is logged (logger `perfkit`), and perfkit switches itself off.
 
     Args:
         folder: the folder of the run, by default `runs/TIME-NAME`; a number is appended if it contains a run already.

@@ -1,0 +1,1 @@
+"""Goodput of public training scripts, beside a stopwatch."""
