@@ -11,6 +11,7 @@ from perfkit.analysis.trace.findings.data_wait import find_loop_data_wait
 from perfkit.analysis.trace.findings.multi_trace import find_step_change
 from perfkit.analysis.trace.findings.remedies import LOAD_SOONER, choose_remedy
 from perfkit.analysis.trace.findings.trace_thresholds import COMMON, NOTABLE
+from perfkit.core.record.trace_marks import PHASES
 from perfkit.core.units import format_percent, format_seconds
 from perfkit.trace.frameworks import TORCH
 
@@ -18,6 +19,8 @@ from perfkit.trace.frameworks import TORCH
 _SLOWER = 1.05
 # The least share of padding that is reported: batches of similar lengths have less.
 _PADDED = 0.2
+# The phase of a traced step whose work does not depend on the batch.
+_UPDATES = PHASES[-1]
 
 
 def find_untraced_data_wait(suite: SuiteView) -> Iterator[Finding]:
@@ -96,7 +99,8 @@ def find_padding(suite: SuiteView) -> Iterator[Finding]:
         share = None if loop is None else choose_padded_share(loop)
         if loop is None or clean is None or share is None or not _PADDED <= share < 1:
             continue
-        busy_s = max(0.0, clean - (loop.data_wait_s or 0.0))
+        updates = _compute_update_share(variant)
+        busy_s = max(0.0, clean - (loop.data_wait_s or 0.0)) * (1 - updates)
         speedup = 1 / (1 - share)
         evidence, figures = _describe_padding(loop, share)
         yield Finding(
@@ -110,9 +114,19 @@ def find_padding(suite: SuiteView) -> Iterator[Finding]:
             gain_s=share * busy_s,
             # Attention takes time by the square of the length.
             gains=(GainRange(unit="s", low=0.0, high=(1 - (1 - share) ** 2) * busy_s, basis="bound"),),
-            details=("assumes that time without waits for data is as the number of positions; at most as its square",),
+            details=(
+                "assumes that time without waits for data and updates is as the number of positions; at most as its "
+                "square",
+            ),
             figures={"share": share, **figures, "throughput_ratio": speedup},
         )
+
+
+def _compute_update_share(variant: Variant) -> float:
+    """The share of the optimizer in the traced work of a step, which padding does not change; 0 without a trace."""
+    phases = () if variant.traced_step is None else variant.traced_step.phases
+    whole = sum(row.seconds for row in phases)
+    return sum(row.seconds for row in phases if row.name == _UPDATES) / whole if whole else 0.0
 
 
 def choose_padded_share(loop: LoopAnalysis) -> float | None:

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
+from perfkit.analysis.model.estimate import MedianEstimate, MissingEstimate
 from perfkit.analysis.model.loop import CountPerStep, LoopAnalysis, LoopRank, Slowdown, StepOutliers
 from perfkit.analysis.suite.attached_loop import build_loop, summarize_tokens
-from perfkit.core.record.attached_loop import AttachedLoop, TokenCounts
+from perfkit.analysis.suite.cost import add_token_cost, compute_useful_tokens
+from perfkit.core.record.attached_loop import AttachedLoop, TokenCounts, WallTimeParts
+from perfkit.core.record.quantity import Measurement, Unknown, make_measurement
 from perfkit.core.record.rank_record import RankRecord
+from perfkit.store.price import Price
 from tests.fixtures.suites import record
 
 
@@ -139,3 +143,49 @@ def test_a_batch_that_an_excluded_step_fetched_is_not_missing() -> None:
     use = summarize_tokens([attached(tokens=TokenCounts(batches=5, computed=500), fetches=(2, 1, 2))])
     assert use is not None
     assert use.computed == 200
+
+
+WALL = WallTimeParts(
+    wall_s=30.0,
+    startup_s=4.0,
+    training_s=10.0,
+    data_s=1.0,
+    evaluation_s=2.0,
+    checkpoint_s=1.0,
+    compilation_s=1.0,
+    recording_s=10.0,
+    other_s=1.0,
+    updates=100,
+    evaluations=1,
+    checkpoints=1,
+    compilations=3,
+)
+
+
+def test_useful_tokens_have_a_rate_in_steps_and_in_the_whole_run_a_cost_and_an_energy() -> None:
+    # Two updates a step of 0.2 s with 500 useful tokens and 40 J: 50 steps in the 20 s that are the program's own.
+    tokens = TokenCounts(batches=4, computed=4000, padding=1000, labeled=2500, useful=2000)
+    first = watched(tokens=tokens, fetches=(1,) * 4, optimizer_steps=(2,) * 4, wall_time=WALL)
+    found = loop(first)
+    assert found.goodput == 0.5
+    step = MedianEstimate(value=0.2, unit="s", per_process=(0.2,))
+    useful = compute_useful_tokens(found, step, make_measurement(40.0, "J", "NVML"))
+    assert useful is not None
+    assert (useful.per_step, useful.per_second, useful.run_per_second) == (500, 2500, 500 * 50 / 20)
+    assert isinstance(useful.energy_per_million, Measurement)
+    assert useful.energy_per_million.value == pytest.approx(40 / 500 * 1e6)
+    assert useful.cost_per_million is None
+    priced = add_token_cost(useful, Price(per_hour=3.6, currency="EUR"))
+    assert priced.cost_per_million == pytest.approx(3.6 / 3600 / 2500 * 1e6)
+    assert priced.run_cost_per_million == pytest.approx(3.6 / 3600 / 1250 * 1e6)
+
+
+def test_what_is_not_known_of_useful_tokens_is_not_computed() -> None:
+    missing, nothing = MissingEstimate(reason="no timed steps"), Unknown(reason="none")
+    found = loop(watched(tokens=TokenCounts(batches=1, computed=9), fetches=(1,)))
+    assert compute_useful_tokens(found, missing, nothing) is None
+    found = loop(watched(tokens=TokenCounts(batches=1, computed=9, useful=9), fetches=(1,)))
+    useful = compute_useful_tokens(found, missing, nothing)
+    assert useful is not None
+    assert (useful.per_second, useful.run_per_second, useful.energy_per_million) == (None, None, nothing)
+    assert add_token_cost(useful, Price(per_hour=1.0)).cost_per_million is None

@@ -260,6 +260,25 @@ def test_padding_is_told_with_the_most_that_it_can_save(tmp_path: Path) -> None:
     assert (loop.tokens.computed, loop.tokens.padding, loop.tokens.labeled) == (1000.0, 620.0, 250.0)
 
 
+def test_a_gain_of_padding_is_at_most_what_padding_is_in(tmp_path: Path) -> None:
+    """By hand: the traced step computes for 400 us, a quarter of it in the optimizer, and half of the positions are
+    padding: of the timed 0.5 s, of which 0.1 s wait for data, 0.3 s depend on the batch."""
+    tokens = TokenCounts(batches=4, computed=4000, padding=2000)
+    padded = AttachedLoop(step_marker="the steps of SGD", tokens=tokens, fetches=(1,) * 4, data_wait_s=(0.1,) * 4)
+    write(tmp_path, {"train": [loop_record(0.5, attached_loop=padded)]}, None)
+    step = [mark("perfkit::step#1", 0, 1000)]
+    for place, phase in enumerate(("forward", "forward", "backward", "optimizer")):
+        step += [
+            mark(f"perfkit::{phase}", 100 + 200 * place, 100),
+            op("aten::mm", 100 + 200 * place, 100, [SQUARE, SQUARE]),
+        ]
+    write_trace(tmp_path / "train/0/rank0" / TRACE_FILE, step)
+    found = told(analyze_suite(tmp_path), "data.padding")
+    assert found.gain_s == pytest.approx(0.5 * 0.3)
+    (gain,) = found.gains
+    assert gain.high == pytest.approx(0.75 * 0.3)
+
+
 @pytest.mark.parametrize("padding", [None, 0, 300])
 def test_little_or_unknown_padding_is_not_told(tmp_path: Path, padding: int | None) -> None:
     tokens = TokenCounts(batches=4, computed=4000, padding=padding)

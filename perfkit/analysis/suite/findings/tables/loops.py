@@ -27,7 +27,8 @@ PADDING = FindingKind(
     "At least a fifth of the positions is padding: the attention mask excludes them, they lie behind the last packed "
     "sequence, or they have the padding index of the model's embeddings.",
     "Pack sequences into rows, or bucket them by length.",
-    "The share of padding in the step without its wait for data; at most by the square of the length.",
+    "The share of padding in the step without its wait for data and, where traced, its update; at most by the square "
+    "of the length.",
 )
 DRIFT = FindingKind(
     "steps.drift",
