@@ -24,6 +24,12 @@ _TO_DO = {
         "check --update."
     ),
 }
+# No baseline is behind a check of two environments.
+_ENVIRONMENT_TO_DO = {
+    **_TO_DO,
+    Verdict.IMPROVED: "",
+    Verdict.FAIL: "Causes names what changed. If a package did, perfkit bisect --package NAME finds the release.",
+}
 
 
 def list_gated(variant: CheckedVariant) -> tuple[JudgedQuantity, ...]:
@@ -149,8 +155,9 @@ def suggest_action(check: Check) -> str:
         return "See the variant's row for the reason and the run's output.log for its output."
     if check.verdict is Verdict.WORSE and check.failed:
         return "If intended, omit --fail-on worse, or rewrite the stored baseline with perfkit check --update."
-    if check.verdict in _TO_DO:
-        return _TO_DO[check.verdict]
+    to_do = _ENVIRONMENT_TO_DO if check.under_test == "environment" else _TO_DO
+    if check.verdict in to_do:
+        return to_do[check.verdict]
     undecided = [judged for _, judged in list_with_verdict(check, Verdict.INCONCLUSIVE) if judged.data_needed]
     if undecided:
         others = f"{len(undecided) - 1:,} other check{'s need' if len(undecided) > 2 else ' needs'} more data too"

@@ -74,3 +74,9 @@ def test_what_to_do_stands_before_the_rows_and_points_at_nothing_above(name: str
 def test_where_nothing_could_be_compared_the_rows_say_why() -> None:
     other = msgspec.structs.replace(sample_checks.other_machine(), verdict=Verdict.NOT_COMPARED)
     assert check_sentences.suggest_action(other) != ""
+
+
+@pytest.mark.parametrize("name", ["every_verdict", "better"])
+def test_two_environments_have_no_baseline_to_write(name: str) -> None:
+    check = msgspec.structs.replace(sample_checks.ALL[name](), under_test="environment")
+    assert "--update" not in check_sentences.suggest_action(check)
