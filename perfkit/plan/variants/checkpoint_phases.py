@@ -41,7 +41,8 @@ def _plan_full(rehearsed: RehearsedStep, saved: SavedState, variant: PlannedVari
     if saved.is_split:
         cause = f"rank 0 gathers all {format_bytes(saved.whole)} in main memory, one tensor at a time"
     if is_cpu(target.kind):
-        more = Interval(value=gathered, low=gathered, high=gathered + (saved.largest if gathered else 0))
+        whole = gathered + (saved.largest if gathered else 0)
+        more = Interval(value=whole, low=gathered, high=whole)
         host = 0
     else:
         more = Interval(value=saved.largest, low=saved.largest, high=2 * saved.largest) if gathered else make_exact(0)

@@ -49,26 +49,40 @@ def build_phases_table(plan: Plan) -> Iterator[Table]:
 
 
 def list_deciding_phases(plan: Plan) -> Iterator[str]:
-    """For each variant in which another phase than the training steps needs most: which, how much, and the cause."""
+    """Which phase needs most, where it is another than the training steps, how much, and why; variants of one phase and
+    cause together."""
+    groups: dict[tuple[str, str], list[Row]] = {}
     for variant in plan.variants:
         phase = find_deciding_phase(variant)
         if phase is not None and _decides_beside_steps(variant):
-            yield f"{variant.name}: {describe_phase(variant, phase)}; {phase.cause}."
+            groups.setdefault((phase.phase, phase.cause), []).append((variant, phase))
+    for (name, cause), rows in groups.items():
+        names = ", ".join(variant.name for variant, _ in rows)
+        yield f"{names}: {LABELS[name]} needs most, {_describe_need(rows)}; {cause}."
+
+
+def _describe_need(rows: list[Row]) -> str:
+    """`239 MiB, 1.14 to 2.43 times a training step`, of phases of known need."""
+    needs = [phase.needed.value for _, phase in rows if phase.needed is not None]
+    ratios = [
+        phase.needed.value / variant.needed_bytes.value
+        for variant, phase in rows
+        if phase.needed is not None and variant.needed_bytes is not None and variant.needed_bytes.value
+    ]
+    text = _format_span(units.format_bytes(min(needs)), units.format_bytes(max(needs)))
+    if not ratios:
+        return text
+    low, high = (units.format_significant(bound) for bound in (min(ratios), max(ratios)))
+    return f"{text}, {_format_span(low, high)} times a training step"
+
+
+def _format_span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
 
 
 def find_deciding_phase(variant: PlannedVariant) -> PlannedPhase | None:
     """The phase that needs most; None if unknown."""
     return next((phase for phase in variant.phases if phase.phase == variant.deciding_phase), None)
-
-
-def describe_phase(variant: PlannedVariant, phase: PlannedPhase) -> str:
-    """`evaluation with kept logits needs most, 120 MiB, 1.5 times a training step`, of a phase of known need."""
-    assert phase.needed is not None
-    text = f"{LABELS[phase.phase]} needs most, {units.format_bytes(phase.needed.value)}"
-    step = variant.needed_bytes
-    if step is not None and step.value:
-        text += f", {units.format_significant(phase.needed.value / step.value)} times a training step"
-    return text
 
 
 def describe_misfit(variant: PlannedVariant) -> str:
