@@ -5,6 +5,7 @@ from pathlib import Path
 
 from perfkit.core.errors import UsageError
 from perfkit.core.files import write_bytes
+from perfkit.core.units import format_bytes
 from perfkit.tune.model.tune_result import PATCH_FILE, PatchProof, ProgramPatch, Proof
 from perfkit.tune.patch.patch_commands import add_tree_commands
 from perfkit.tune.patch.script_edits import EDITS_BY_NAME, SCRIPT_EDITS, describe_edit
@@ -101,6 +102,9 @@ def _format_comment(edits: Edits, proof: Proof | None) -> str:
             f"# {1 / proof.ratio:.2f} times as fast ({1 / proof.high:.2f} to {1 / proof.low:.2f}), measured in "
             f"{proof.pairs} pairs of processes; losses: {proof.parity}"
         )
+        if proof.peak_bytes is not None and proof.baseline_peak_bytes is not None:
+            peaks = format_bytes(proof.peak_bytes), format_bytes(proof.baseline_peak_bytes)
+            lines.append(f"# peak memory: {peaks[0]}, without the patch {peaks[1]}")
         if proof.eager_random:
             lines.append(f"# {EAGER_RANDOM}")
     return "".join(f"{line}\n" for line in lines)
