@@ -150,7 +150,10 @@ class _Search:
         chosen, budget_s = self._choose(ranking)
         self._note_untried(ranking, self.best)
         if not chosen:
-            return explain_end(self.result.trials, ranking.edits)
+            end = explain_end(self.result.trials, ranking.edits)
+            if not ranking.edits or self.result.trials:
+                return end
+            return f"{end}; a first trial needs about {format_seconds(self._estimate_least_budget_s())}"
         base, stage = self.best, max((trial.stage for trial in self.result.trials), default=0) + 1
         lead = describe_stage(
             stage, name_edits(self.best) if self.best else "", choose_leading_finding(recorded.analysis.findings)
@@ -219,6 +222,12 @@ class _Search:
         variants += [((*self.best, each.edit.name), each) for each in ranking.edits]
         whole = len(variants) <= count
         return variants[: max(count, 0)], left_s if whole else max(_STAGE_SHARE * left_s, rounds_s * (base + count))
+
+    def _estimate_least_budget_s(self) -> float:
+        """The budget of a search that has spent what this one has, for the rounds of one edit and of the proof."""
+        spent_s = self.request.budget_s - self._count_left_s()
+        trial_s, proof_s = 2 * STAGE_ROUNDS * self.bench.process_s, 2 * LEAST_ROUNDS * self.bench.process_s
+        return max(spent_s + trial_s + proof_s, (spent_s + trial_s) / (1 - _PROOF_SHARE / 2))
 
     def _note_untried(self, ranking: EditRanking, base: Edits) -> None:
         left = (name_edits((*base, each.edit.name)) for each in ranking.edits)
