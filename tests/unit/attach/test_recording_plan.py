@@ -12,6 +12,7 @@ from torch import nn
 
 from perfkit.attach import recording_plan as programs
 from perfkit.attach.host.budget import FLOOR_S, HostMemory, RecordingBudget
+from perfkit.attach.host.guard import Guard
 from perfkit.attach.host.profiler_turn import ProfilerTaken
 from perfkit.attach.loop.loop_follower import LoopFollower
 from perfkit.attach.loop.step_finder import StepFinder
@@ -34,6 +35,7 @@ NOTHING = RecordedTrace()
 class Hooks:
     def __init__(self) -> None:
         self.listened: list[tuple[nn.Module, ...]] = []
+        self.guard = Guard(lambda: None)
 
     def listen(self, modules: Iterable[nn.Module]) -> None:
         self.listened.append(tuple(modules))
