@@ -48,3 +48,25 @@ def test_weight_decay_and_updates_without_clipping_are_none() -> None:
     scaled = row("aten::mul_", 0.2, phase="", shapes="fp32[8,8] fp32[]", calls=40.0)
     assert _find(scaled, UPDATE) is None
     assert _find(*_clip(4.0)) is None
+
+
+def _clip_many(times: float) -> tuple[OpRow, ...]:
+    """40 gradients, whose lists a trace leaves out."""
+    norms, *factors, _ = _clip(times)
+    return (
+        row(norms.name, 0.1, phase="", shapes="fp32[8,8]", calls=40 * times),
+        row(norms.name, 0.01, phase="", shapes="fp32[40]", calls=times),
+        *factors,
+        row("aten::_foreach_mul_", 0.05, phase="optimizer", shapes="fp32[]", calls=times),
+    )
+
+
+def test_long_lists_are_counted_by_their_norms() -> None:
+    counters = row("aten::add_", 0.01, phase="optimizer", shapes="fp32[]", calls=40.0)
+    finding = _find(*_clip_many(3.0), counters)
+    assert finding is not None
+    assert finding.figures["times"] == pytest.approx(3.0)
+    assert _find(*_clip_many(1.0), counters) is None
+    two_models = row("aten::add_", 0.01, phase="optimizer", shapes="fp32[]", calls=80.0)
+    assert _find(*_clip_many(2.0), two_models) is None
+    assert _find(*_clip_many(3.0)) is None
