@@ -46,10 +46,13 @@ class PeakWatch:
         timed steps stay free of it.
         """
         self._since += 1
-        known = counts.input_shapes in self._shapes
-        self._shapes.add(counts.input_shapes)
-        if warms_up or counts.evaluations or not known or self._since >= _STRIDE:
-            self._note("evaluation" if counts.evaluations else "step", counts, step)
+        shapes = counts.input_shapes  # 0: not looked at
+        unseen = bool(shapes) and shapes not in self._shapes
+        is_new = unseen and bool(self._shapes)
+        if unseen:
+            self._shapes.add(shapes)
+        if warms_up or counts.evaluations or unseen or self._since >= _STRIDE:
+            self._note("evaluation" if counts.evaluations else "step", counts, step, has_new_shape=is_new)
 
     def begin(self, step: int) -> None:
         """The first reading, after step `step`, in which the optimizer state was made."""
@@ -64,16 +67,21 @@ class PeakWatch:
         """The loop has ended; `steps` is the last step that was seen."""
         self._note("unwatched", StepCounts(), steps)
 
-    def _note(self, kind: PeakKind, counts: StepCounts, step: int) -> None:
+    def _note(self, kind: PeakKind, counts: StepCounts, step: int, *, has_new_shape: bool = False) -> None:
         peak, since = self._read(), self._since
         self._since = 0
         if peak < self._last:  # the program has reset it
             self._last = peak
         elif peak > self._last * (1 + _NOTABLE):
-            shape = counts.input_shape
             self.rises.append(
                 PeakRise(
-                    kind=kind, step=step, steps=since, bytes=peak, evaluations=counts.evaluations, input_shape=shape
+                    kind=kind,
+                    step=step,
+                    steps=since,
+                    bytes=peak,
+                    evaluations=counts.evaluations,
+                    input_shape=counts.input_shape,
+                    has_new_shape=has_new_shape,
                 )
             )
             self._last = peak

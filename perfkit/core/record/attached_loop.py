@@ -64,7 +64,8 @@ class PeakRise(Struct):
 
     `kind` is what ran since the reading before: the first step (with the set-up before it), training steps, one with an
     evaluation of `evaluations` forward passes, or what was not watched. `step` is the last of these `steps`. `bytes` is
-    the new peak. `input_shape` is that of the largest input of the model in the last step, empty if unknown.
+    the new peak. `input_shape` is that of the largest input of the model in the last step, empty if unknown;
+    `has_new_shape`: no step before had its inputs' shapes.
     """
 
     kind: PeakKind
@@ -73,6 +74,7 @@ class PeakRise(Struct):
     bytes: int
     evaluations: int = 0
     input_shape: tuple[int, ...] = ()
+    has_new_shape: bool = False
 
 
 class AttachedLoop(Struct):

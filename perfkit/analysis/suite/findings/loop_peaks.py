@@ -1,6 +1,7 @@
 """Rules about what raised the peak memory of an attached loop."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from perfkit.analysis.model.finding import Finding
 from perfkit.analysis.suite.findings.suite_view import SuiteView
@@ -48,18 +49,19 @@ def _find_evaluation(rises: tuple[PeakRise, ...], source: str, owner: str) -> It
 
 
 def _find_longest_batch(rises: tuple[PeakRise, ...], source: str, owner: str) -> Iterator[Finding]:
-    place = max((place for place, rise in enumerate(rises) if rise.kind == "step"), default=0)
-    rise, earlier = rises[place], rises[:place]
-    shapes = {each.input_shape for each in earlier if each.input_shape}
-    before = earlier[-1].bytes if earlier else 0
-    new = rise.input_shape and shapes and rise.input_shape not in shapes
-    if rise.kind != "step" or not new or not before or rise.bytes < LEAST_RATIO * before:
+    longer = [
+        (before.bytes, rise)
+        for before, rise in pairwise(rises)
+        if rise.kind == "step" and rise.has_new_shape and rise.bytes >= LEAST_RATIO * before.bytes
+    ]
+    if not longer:
         return
+    before, rise = longer[-1]
     ratio, shape = rise.bytes / before, " x ".join(f"{size:,}" for size in rise.input_shape)
     yield Finding(
         id="memory.longest_batch",
         severity="warning",
-        title=f"Step {rise.step} has the highest peak: input {shape}",
+        title=f"Step {rise.step} raised the peak: input {shape}",
         variant=owner,
         evidence=f"{source} was {format_bytes(before)} before, {format_bytes(rise.bytes)} after it, {ratio:.2g} times",
         action="Limit the tokens of a batch: truncate, bucket by length, or pack; perfkit plan --seq-lengths says how "

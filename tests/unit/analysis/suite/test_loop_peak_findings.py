@@ -11,7 +11,15 @@ FIRST = PeakRise(kind="first_step", step=1, steps=1, bytes=1000)
 
 
 def rise(kind: PeakKind, step: int, size: int, shape: tuple[int, ...] = (8, 512), evaluations: int = 0) -> PeakRise:
-    return PeakRise(kind=kind, step=step, steps=1, bytes=size, input_shape=shape, evaluations=evaluations)
+    return PeakRise(
+        kind=kind,
+        step=step,
+        steps=1,
+        bytes=size,
+        input_shape=shape,
+        evaluations=evaluations,
+        has_new_shape=shape not in ((8, 512), ()),
+    )
 
 
 def find(*rises: PeakRise) -> dict[str, Finding]:

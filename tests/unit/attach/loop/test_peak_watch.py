@@ -48,6 +48,15 @@ def test_each_kind_of_step_is_told_from_the_others(watch: PeakWatch, allocator: 
         ("first_step", 1, 1000), ("step", 2, 1200), ("step", 4, 2000), ("evaluation", 6, 2800)
     ]  # fmt: skip
     assert (watch.rises[2].input_shape, watch.rises[3].evaluations) == ((8, 4096), 32)
+    assert [rise.has_new_shape for rise in watch.rises] == [False, False, True, False]
+
+
+def test_shapes_that_were_not_looked_at_are_no_others(watch: PeakWatch, allocator: FakeAllocator) -> None:
+    allocator.peak = 1500
+    watch.look(StepCounts(), 2, warms_up=True)
+    allocator.peak = 2000
+    watch.look(SHORT, 3, warms_up=True)
+    assert [rise.has_new_shape for rise in watch.rises] == [False, False, False]
 
 
 def test_timed_steps_of_known_shapes_are_not_read(watch: PeakWatch, allocator: FakeAllocator) -> None:
