@@ -13,6 +13,8 @@ from perfkit.techniques.base.failed_guards import FailedGuard, join_values, read
 _LONGEST_LINE = 80
 # Compilations that torch remembers, by default 64: a backward graph is one, too.
 _REMEMBERED = 4096
+# The file of the function that Dynamo compiles for a module of torch's own, such as `nn.Sequential`.
+_WRAPPER = ("torch", "_dynamo", "external_utils.py")
 
 
 def has_compiled_frames() -> bool:
@@ -94,7 +96,7 @@ def collect_recompilations(steps: Mapping[str, int] | None = None) -> tuple[Reco
             continue
         code = entry.compile_id.rpartition("/")[0]
         if entry.co_name:
-            functions[code] = f"{entry.co_name} ({Path(entry.co_filename or '').name}:{entry.co_firstlineno})"
+            functions[code] = _name_function(entry)
         if _is_recompilation(entry):
             guard = read_guard(entry.recompile_reason or "")
             remade.setdefault((code, guard.kind), []).append((entry, guard))
@@ -117,6 +119,14 @@ def collect_recompilations(steps: Mapping[str, int] | None = None) -> tuple[Reco
         for (code, _), entries in remade.items()
     ]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _name_function(entry: Any) -> str:
+    """`forward (model.py:12)`; of a module of torch's own, Dynamo compiles a wrapper in its own folder."""
+    file = Path(entry.co_filename or "")
+    if file.parts[-3:] == _WRAPPER:
+        return "a module of torch's own"
+    return f"{entry.co_name} ({file.name}:{entry.co_firstlineno})"
 
 
 def _is_recompilation(entry: Any) -> bool:

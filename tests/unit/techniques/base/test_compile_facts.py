@@ -78,3 +78,13 @@ def test_a_program_that_did_not_import_the_compiler_does_not_do_so_for_this(monk
     monkeypatch.delitem(sys.modules, "torch._dynamo")
     assert (collect_recompilations(), collect_compile_facts()) == ((), {})
     assert collect_compile_facts(asked=True) == {"graphs": 0.0}
+
+
+def test_a_wrapper_of_dynamos_has_no_line_of_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapper = {"co_name": "inner", "co_filename": "/site-packages/torch/_dynamo/external_utils.py"}
+    graphs = [graph("0/0"), graph("0/1", "0/0: tensor 'args[0]' size mismatch at index 0. expected 8, actual 9")]
+    made = [SimpleNamespace(**{**vars(each), **wrapper}) for each in graphs]
+    monkeypatch.setattr(torch._dynamo.utils, "get_compilation_metrics", lambda: made)
+    (row,) = collect_recompilations({"0/1": 41})
+    assert "external_utils" not in row.function
+    assert (row.argument, row.dimension, row.values, row.steps) == ("args[0]", 0, ("8", "9"), (41,))
