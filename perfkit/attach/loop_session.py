@@ -46,6 +46,7 @@ from perfkit.instruments.graph_capture import is_capturing
 from perfkit.instruments.range_marks import mark_step
 from perfkit.instruments.training.trained_models import TrainedModels
 from perfkit.store.layout import CEILINGS_FILE, RUN_FILE, SPEC_FILE, SUITE_FILE, Suite, SuiteRun, get_run_path
+from perfkit.store.price import Price
 from perfkit.store.summary import PLAN_FILE
 from perfkit.techniques.base.state import World
 
@@ -54,7 +55,8 @@ from perfkit.techniques.base.state import World
 class LoopOptions:
     """The author's options. `ranks` are traced and their memory is recorded; None: all. Stacks are sampled `stacks_hz`
     times per second, 0 for never. `overhead` and `max_memory` (bytes) limit the cost of recordings
-    (`perfkit.attach.host.budget`). `plan` is the content of a plan to compare the loop with. With `pm_sampling` traces
+    (`perfkit.attach.host.budget`). `plan` is the content of a plan to compare the loop with, `price`
+    that of all that the run uses. With `pm_sampling` traces
     have samples of the GPU's performance monitors."""
 
     folder: Path
@@ -68,6 +70,7 @@ class LoopOptions:
     overhead: float = OVERHEAD
     max_memory: float | None = None
     plan: bytes | None = None
+    price: Price | None = None
     pm_sampling: bool = False
 
 
@@ -280,6 +283,7 @@ class LoopSession:
             command=format_command(sys.orig_argv),
             variants=(),
             baselines={},
+            price=self.wishes.price,
         )
         self._suite = msgspec.structs.replace(
             before,

@@ -30,6 +30,7 @@ from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.spec import Schedule
 from perfkit.store.layout import NOTEBOOK_FILE, RECORD_FILE, SUITE_FILE
+from perfkit.store.price import parse_price
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,7 @@ def profile(
     stacks: int | None = STACKS_HZ,
     plan: str | Path | None = None,
     counters: str = "",
+    price: str | None = None,
 ) -> Profile:
     """Watch the training loop in a `with` block (or between `start()` and `stop()`) and record a few of its steps.
 
@@ -228,6 +230,7 @@ def profile(
             variant called `name`, else the only one, else the baseline.
         counters: `pm` to sample the GPU's performance monitors while steps are traced (torch 2.14, `cupti-python`),
             which locks its clocks meanwhile.
+        price: of an hour of all that the run uses, such as "2.49EUR/h", for the cost of samples and useful tokens.
 
     Raises:
         UsageError: invalid options, or a folder without a plan.
@@ -271,6 +274,7 @@ def profile(
         overhead=parse_amount(str(overhead), "1"),
         max_memory=None if max_memory is None else _parse_bytes(max_memory),
         plan=None if plan is None else find_plan(Path(plan)).read_bytes(),
+        price=None if price is None else parse_price(price),
     )
     live = WatchOptions(trace_on=trace_on, on_outlier=on_outlier, on_drift=on_drift, flops_per_step=flops_per_step)
     return Profile(

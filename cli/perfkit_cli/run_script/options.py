@@ -15,6 +15,7 @@ from perfkit.core.errors import UsageError, make_unknown_name_error
 from perfkit.core.parse_units import parse_amount
 from perfkit.core.spec import Schedule
 from perfkit.integrations.logger_table import LOGGERS
+from perfkit.store.price import Price, parse_price
 from perfkit_cli.options.json_option import JSON_FLAG
 
 _DEFAULTS = Schedule()
@@ -72,6 +73,7 @@ class RunOptions:
     stacks: int | None
     counters: str
     plan: Path | None
+    price: Price | None
     report: bool
     as_json: bool
     quiet: bool
@@ -152,6 +154,7 @@ def check_run_options(
     stacks: str,
     counters: str | None,
     plan: Path | None,
+    price: str | None,
     no_report: bool,
     as_json: bool,
     quiet: bool,
@@ -198,6 +201,7 @@ def check_run_options(
         stacks=_parse_sampling_rate(stacks),
         counters=counters or "",
         plan=None if plan is None else find_plan(plan).parent,
+        price=None if price is None else parse_price(price),
         report=not no_report,
         as_json=as_json,
         quiet=quiet,
@@ -339,6 +343,11 @@ def _build_parameters() -> list[click.Parameter]:
             multiple=True,
             metavar="TRACKER[:WHERE]",
             help="Also log figures and the report to a tracker, such as tensorboard:FOLDER. May be repeated.",
+        ),
+        click.Option(
+            ["--price"],
+            metavar="PRICE",
+            help="Hourly price of all that the run uses, such as 2.49EUR/h, for the cost of samples and tokens.",
         ),
         click.Option(
             ["--plan"],

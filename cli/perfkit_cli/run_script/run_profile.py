@@ -32,6 +32,7 @@ def make_run_profile(options: RunOptions, folder: Path, name: str, *, logs: bool
         stacks=options.stacks,
         counters=options.counters,
         plan=options.plan,
+        price=None if options.price is None else options.price.label,
         trace_on=options.trace_on,
         loggers=_make_loggers(options, name) if logs else [],
     )

@@ -20,7 +20,7 @@ _INTRO = (
     "Each moment of the run is in one part, by the CPU's clock on the first rank. Goodput is the share of training "
     "steps without perfkit's own recording.",
 )
-_NO_PRICE = "no price; pass it with perfkit report FOLDER --price"
+_NO_PRICE = "no price; pass it with --price"
 _NO_RATE = "the run's steps are unknown"
 
 
