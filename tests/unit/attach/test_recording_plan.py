@@ -1,6 +1,6 @@
 """What is done to a loop step by step, driven by hand, with instruments that only say that they are on."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +39,9 @@ class Hooks:
 
     def listen(self, modules: Iterable[nn.Module]) -> None:
         self.listened.append(tuple(modules))
+
+    def guard(self, function: Callable[..., object], *args: object) -> None:
+        function(*args)
 
 
 class Driven:

@@ -301,7 +301,7 @@ def test_what_the_program_compiled_again_is_written_with_the_end(
     again = Recompilation(function="forward (net.py:31)", guard="k == 3", count=4, seconds=1.5)
     monkeypatch.setattr(variants, "collect_compile_facts", lambda: {"graphs": 5.0, "recompiles": 4.0})
     monkeypatch.setattr(variants, "collect_compile_notes", lambda: {"recompiles": "0/3: k == 3"})
-    monkeypatch.setattr(variants, "collect_recompilations", lambda _: (again,))
+    monkeypatch.setattr(variants, "collect_recompilations", lambda _steps: (again,))
     watched.timed(StepCounts())
     watched.recording.write_timing("loop", 1, units_per_step=None, unit="samples")
     watched.recording.close(1, RunStatus.OK)
