@@ -5,10 +5,14 @@ All that runs or rehearses a step takes them from here. torch documents them in 
 perfkit supports; nothing is counted or rehearsed without them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 from torch._C import DispatchKey
 from torch._C import _current_autograd_node as find_autograd_node
 from torch._ops import OpOverload
-from torch.library import _scoped_library as open_library
+from torch.library import Library, _scoped_library
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as disable_modes
@@ -23,9 +27,27 @@ __all__ = [
     "find_autograd_node",  # the node whose backward runs in this thread
     "list_modes",  # those that are active, the innermost last
     "no_dispatch",  # a context in which subclasses of tensors are plain ones
-    "open_library",  # a context in which kernels of ops can be registered
+    "replace_kernels",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
     "tree_map_only",
 ]
+
+
+@contextmanager
+def replace_kernels(namespace: str) -> Iterator[Library]:
+    """Yield a library with which kernels of a namespace's ops can be replaced inside this context.
+
+    torch keeps which kernel a call from Python took, and would go on to take the one that is gone: what is compiled
+    later in the process would have no gradients behind such an op.
+    """
+    with _scoped_library(namespace, "IMPL") as library:
+        try:
+            yield library
+        finally:
+            names = {registered.split("/")[1] for registered in library._op_impls}
+    for name in names:
+        packet = getattr(getattr(torch.ops, namespace), name.partition(".")[0])
+        for overload in packet.overloads():
+            getattr(packet, overload)._dispatch_cache.clear()

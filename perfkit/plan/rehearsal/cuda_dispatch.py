@@ -18,7 +18,7 @@ from torch.library import Library, fallthrough_kernel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import optimizer
 
-from perfkit.cost.torch_dispatch import open_library, tree_map_only
+from perfkit.cost.torch_dispatch import replace_kernels, tree_map_only
 from perfkit.cost.torch_fakes import FakeTensor, FakeTensorMode, fake_kernels
 from perfkit.devices.catalog.capability import get_capability
 from perfkit.devices.catalog.catalog import CatalogEntry
@@ -76,7 +76,7 @@ def patch_cuda_dispatch(gpu: CatalogEntry) -> Iterator[None]:
         stack.enter_context(patch.object(torch.cuda, "is_available", lambda: False))
         stack.enter_context(patch.object(torch.cuda, "get_device_capability", lambda _device=None: capability))
         stack.enter_context(patch.object(torch.version, "hip", hip))
-        library = stack.enter_context(open_library("aten", "IMPL"))
+        library = stack.enter_context(replace_kernels("aten"))
         for name in _CAST_TO_FP32.split():
             _register_kernel(library, name, "AutocastCPU", _cast_to_fp32)
         for name in _RETURN_FP32.split():

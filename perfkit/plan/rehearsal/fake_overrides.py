@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch._meta_registrations import mkldnn_rnn_layer
 
-from perfkit.cost.torch_dispatch import DispatchKey, no_dispatch, open_library
+from perfkit.cost.torch_dispatch import DispatchKey, no_dispatch, replace_kernels
 from perfkit.cost.torch_fakes import FakeTensor, FakeTensorMode, fake_kernels
 from perfkit.plan.rehearsal.libraries.op_scratch_probe import OpScratchProbe
 
@@ -120,7 +120,7 @@ def patch_linear() -> Iterator[None]:
     Of an input that is neither contiguous nor a matrix torch adds it after the product, and to a new tensor where
     there are subclasses of tensors (ATen/native/Linear.cpp).
     """
-    with open_library("aten", "IMPL") as library:
+    with replace_kernels("aten") as library:
         library.impl("linear", _run_linear, "AutogradCPU")
         yield
 

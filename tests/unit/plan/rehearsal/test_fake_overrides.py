@@ -107,3 +107,11 @@ def test_transformers_takes_no_fake_tensor_for_a_traced_one() -> None:
     with patch_transformers():
         assert not library.is_tracing(mask)
     assert library.is_tracing(mask)
+
+
+def test_linear_is_torchs_own_again_afterwards() -> None:
+    """Else code that is compiled later in the process computes no gradients of its parameters."""
+    linear, key = torch.ops.aten.linear.default, torch._C.DispatchKey.AutogradCPU
+    with patch_linear():
+        assert linear._get_dispatch(key) is key
+    assert linear._get_dispatch(key) is torch._C.DispatchKey.CompositeImplicitAutograd
