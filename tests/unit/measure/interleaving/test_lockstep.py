@@ -70,14 +70,14 @@ def test_a_turn_has_as_many_steps_as_it_is_told():
 @pytest.mark.parametrize(
     ("first_s", "second_s", "steps"),
     [
-        ((9.0, 0.1, 0.1, 0.1), (9.0, 0.1, 0.1, 0.1), 1),  # a step takes longer than a turn need
-        ((9.0, 0.006, 0.005, 0.001), (9.0, 0.006, 0.006, 0.006), 4),  # the faster side fills the turn, in the median
-        ((0.003,), (0.004,), 7),  # fewer than a window were warm-up
+        ((9.0, 0.3, 0.3, 0.3), (9.0, 0.3, 0.3, 0.3), 1),  # a step takes longer than a turn need
+        ((9.0, 0.06, 0.05, 0.01), (9.0, 0.06, 0.06, 0.06), 4),  # the faster side fills the turn, in the median
+        ((0.03,), (0.04,), 7),  # fewer than a window were warm-up
         ((), (), 1),  # without a warm-up nothing is known
     ],
 )
 def test_turns_of_short_steps_have_several(first_s, second_s, steps):
-    assert lockstep.TURN_S == 0.02
+    assert lockstep.TURN_S == 0.2
     assert choose_turn_steps((StepSamples(wall_s=first_s), StepSamples(wall_s=second_s))) == steps
 
 
