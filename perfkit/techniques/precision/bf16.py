@@ -36,9 +36,11 @@ class Bf16(Technique):
     """
 
     name: ClassVar[str] = "bf16"
-    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16; updates are protected from rounding"
+    summary: ClassVar[str] = (
+        "parameters, gradients and optimizer state in bf16; updates protected from rounding, unless update=nearest"
+    )
     when: ClassVar[str] = "when parameters and optimizer state fill the memory"
-    costs: ClassVar[str] = "8 bits of mantissa everywhere; 2 bytes per parameter for Kahan summation"
+    costs: ClassVar[str] = "8 bits of mantissa everywhere; 2 bytes per parameter with Kahan summation (update=kahan)"
     paper: ClassVar[str] = (
         "Zamirai et al., Revisiting BFloat16 Training, 2020, https://arxiv.org/abs/2010.06192; "
         "optimi, https://optimi.benjaminwarner.dev; torchao, https://github.com/pytorch/ao"
