@@ -36,9 +36,7 @@ class Bf16(Technique):
     """
 
     name: ClassVar[str] = "bf16"
-    summary: ClassVar[str] = (
-        "parameters, gradients and optimizer state in bf16; updates protected from rounding, unless update=nearest"
-    )
+    summary: ClassVar[str] = "parameters, gradients and optimizer state in bf16; update= says how updates are rounded"
     when: ClassVar[str] = "when parameters and optimizer state fill the memory"
     costs: ClassVar[str] = "8 bits of mantissa everywhere; 2 bytes per parameter with Kahan summation (update=kahan)"
     paper: ClassVar[str] = (
