@@ -42,12 +42,15 @@ def replace_kernels(namespace: str) -> Iterator[Library]:
     torch keeps which kernel a call from Python took, and would go on to take the one that is gone: what is compiled
     later in the process would have no gradients behind such an op.
     """
-    with _scoped_library(namespace, "IMPL") as library:
-        try:
-            yield library
-        finally:
-            names = {registered.split("/")[1] for registered in library._op_impls}
-    for name in names:
-        packet = getattr(getattr(torch.ops, namespace), name.partition(".")[0])
-        for overload in packet.overloads():
-            getattr(packet, overload)._dispatch_cache.clear()
+    names: set[str] = set()
+    try:
+        with _scoped_library(namespace, "IMPL") as library:
+            try:
+                yield library
+            finally:
+                names = {registered.split("/")[1] for registered in library._op_impls}
+    finally:  # also where a step is refused halfway
+        for name in names:
+            packet = getattr(getattr(torch.ops, namespace), name.partition(".")[0])
+            for overload in packet.overloads():
+                getattr(packet, overload)._dispatch_cache.clear()

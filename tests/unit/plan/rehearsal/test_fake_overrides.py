@@ -2,6 +2,7 @@
 
 import copy
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -109,9 +110,13 @@ def test_transformers_takes_no_fake_tensor_for_a_traced_one() -> None:
     assert library.is_tracing(mask)
 
 
-def test_linear_is_torchs_own_again_afterwards() -> None:
+@pytest.mark.parametrize("refused", [False, True])
+def test_linear_is_torchs_own_again_afterwards(refused: bool) -> None:
     """Else code that is compiled later in the process computes no gradients of its parameters."""
     linear, key = torch.ops.aten.linear.default, torch._C.DispatchKey.AutogradCPU
-    with patch_linear():
+    linear._dispatch_cache.clear()  # `_get_dispatch` is for what is not in it
+    with pytest.raises(ValueError, match="on purpose") if refused else nullcontext(), patch_linear():
         assert linear._get_dispatch(key) is key
+        if refused:
+            raise ValueError("on purpose")
     assert linear._get_dispatch(key) is torch._C.DispatchKey.CompositeImplicitAutograd
