@@ -16,10 +16,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from benchmarks.bisect_planted import draw_real_plant, run_bisect
-from benchmarks.bisect_simulation import KINDS, draw_plant, search_plant
+from benchmarks.bisect_planted import RealPlant, draw_real_plant, run_bisect
+from benchmarks.bisect_simulation import KINDS, Plant, draw_plant, search_plant
 from benchmarks.check_quality import SERIES
 from benchmarks.check_series import read_series
+from perfkit.check.bisect.result import Bisection
 from perfkit.core.files import write_json
 from perfkit.core.spec import Struct
 
@@ -70,16 +71,7 @@ def simulate_bisections(count: int, seed: int = 0) -> Iterator[Answer]:
     for _ in range(count):
         plant = draw_plant(rng)
         found = search_plant(plant, recorded, rng)
-        yield Answer(
-            kind=plant.kind,
-            candidates=plant.count,
-            planted=plant.first_bad,
-            size=plant.size,
-            noise=plant.noise,
-            found=found.first_bad if found.is_found else None,
-            checked=len(found.steps),
-            measured_again=sum(step.folder.count("-") == 2 for step in found.steps),
-        )
+        yield msgspec.structs.replace(_make_answer(plant, found), noise=plant.noise)
 
 
 def run_bisections(count: int, path: Path, answers: Answers, seed: int = 0) -> Answers:
@@ -90,22 +82,25 @@ def run_bisections(count: int, path: Path, answers: Answers, seed: int = 0) -> A
         if number < len(answers.real):
             continue
         found, seconds = run_bisect(plant)
-        answer = Answer(
-            kind=plant.kind,
-            candidates=plant.count,
-            planted=plant.first_bad,
-            size=plant.size,
-            found=found.first_bad if found.is_found else None,
-            checked=len(found.steps),
-            measured_again=sum(step.folder.count("-") == 2 for step in found.steps),
-            command=plant.name,
-            seconds=seconds,
-            causes=found.causes,
+        answer = msgspec.structs.replace(
+            _make_answer(plant, found), command=plant.name, seconds=seconds, causes=found.causes
         )
         answers = msgspec.structs.replace(answers, real=(*answers.real, answer))
         write_json(path, answers)
         print(f"{plant.name}: planted {answer.planted} of {answer.candidates}, found {answer.found}", flush=True)
     return answers
+
+
+def _make_answer(plant: Plant | RealPlant, found: Bisection) -> Answer:
+    return Answer(
+        kind=plant.kind,
+        candidates=plant.count,
+        planted=plant.first_bad,
+        size=plant.size,
+        found=found.first_bad if found.is_found else None,
+        checked=len(found.steps),
+        measured_again=sum(step.folder.count("-") == 2 for step in found.steps),
+    )
 
 
 def format_answers(answers: Answers) -> Iterator[str]:
