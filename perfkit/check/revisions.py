@@ -18,6 +18,7 @@ from perfkit.check.judge.quantities import QUANTITIES, JudgingMethod
 from perfkit.check.judge.result import Check, CheckedVariant
 from perfkit.check.sampling import MOST_PAIRS, PairSampling
 from perfkit.check.side_observations import ObservedCase, observe_case
+from perfkit.check.sides.bytecode import keep_bytecode
 from perfkit.check.sides.measure import measure_pairs
 from perfkit.check.sides.revision import open_worktree, read_working_tree
 from perfkit.check.sides.side import MeasuredSide, SideFailedError, make_side
@@ -52,6 +53,13 @@ def check_sides(
 
     The budget is for pairs, and what one variant leaves of its share the next ones may use.
     """
+    with keep_bytecode(before, after) as (old, new):
+        return _check_cases(config, old, new, out, order)
+
+
+def _check_cases(
+    config: CheckConfig, before: MeasuredSide, after: MeasuredSide, out: Path, order: CheckOptions
+) -> Check:
     began = monotonic()
     cases = plan_cases(config, order.machine, COUNTED)
     observed = [(case, *_run_instrumented(case, before, after, out / case.folder, order)) for case in cases]
