@@ -1,6 +1,6 @@
 """What `perfkit check --against-env` says of two equal environments: nothing may be worse.
 
-    python -m benchmarks.env_check [--checks 20] [--workload gpt:size=nano] [--budget 150s]
+    python -m benchmarks.env_check [--checks 20] [--workload gpt:size=nano] [--budget 3min]
     python -m benchmarks.env_check --exact
 
 uv creates an environment with the packages of this one in the same versions; each check measures both by turns. Exact
@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--checks", type=int, default=20)
     parser.add_argument("--workload", default="gpt:size=nano")
     parser.add_argument("--exact", action="store_true", help="only what is counted")
-    parser.add_argument("--budget", default="150s", help="for the times of a check")
+    parser.add_argument("--budget", default="3min", help="for the times of a check")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
