@@ -120,7 +120,7 @@ CONVENTIONS: tuple[Convention, ...] = (
     Convention("hfu.flash", "HFU, scores recomputed", Formula(ParamSet.ALL, Keys.HALF, Recomputation.SCORES),
                "FlashAttention's backward"),
     Convention("hfu.attention", "HFU, attention recomputed", Formula(ParamSet.ALL, Keys.ALL, Recomputation.ATTENTION),
-               "selective recomputation, Korthikanti et al. 2022"),
+               "selective recomputation: Korthikanti et al. 2022, nanotron"),
     Convention("hfu.all", "HFU, all recomputed", Formula(ParamSet.ALL, Keys.ALL, Recomputation.ALL),
                "full recomputation; llm-foundry's HFU"),
 )  # fmt: skip

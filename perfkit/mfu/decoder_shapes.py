@@ -35,20 +35,22 @@ def build_shape(name: str, config: Config, source: str) -> ModelShape:
     """The shape of a model by its config's attributes.
 
     Raises:
-        UsageError: a family without an entry here, or a missing attribute.
+        UsageError: a config without a formula here, or a missing attribute.
     """
     model_type = str(config.get("model_type"))
+    if not has_formula(config):
+        raise UsageError(f"{name}: the parameters of model_type {model_type!r} are not counted")
     if model_type == "gpt2":
         return _build_gpt2(name, config, source)
     if model_type == "gpt_neox":
         return _build_gpt_neox(name, config, source)
-    if model_type not in FAMILIES:
-        known = ", ".join(sorted((*FAMILIES, "gpt2", "gpt_neox")))
-        raise UsageError(
-            f"{name}: the parameters of model_type {model_type!r} are not counted; counted are {known}; for another "
-            "model give --params, --layers and --width instead of the model"
-        )
     return _build_gated(name, {**FAMILIES[model_type].defaults, **config}, source, FAMILIES[model_type])
+
+
+def has_formula(config: Config) -> bool:
+    """True if `build_shape` knows the family, and all of its layers are alike but for their windows."""
+    is_mixed = config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1
+    return config.get("model_type") in (*FAMILIES, "gpt2", "gpt_neox") and not is_mixed
 
 
 def _build_gated(name: str, config: Config, source: str, family: Family) -> ModelShape:
@@ -73,8 +75,6 @@ def _build_gated(name: str, config: Config, source: str, family: Family) -> Mode
         inactive = 0
     else:
         count, chosen, inner = (_read_count(name, config, key) for key in family.expert_keys)
-        if config.get("mlp_only_layers") or config.get("decoder_sparse_step", 1) != 1:
-            raise UsageError(f"{name}: its layers with and without experts are not told apart; give --params instead")
         expert = 3 * width * inner
         mlp, inactive, experts = count * (expert + width), (count - chosen) * expert, (count, chosen)
     table = vocab * width

@@ -1,15 +1,18 @@
 """Finds the shape of a model that a user names: a public model, a config.json, a class of Transformers, or numbers."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfkit.core.errors import UsageError, make_unknown_name_error
+from perfkit.core.errors import UnavailableError, UsageError, make_unknown_name_error
 from perfkit.core.optional_deps import require_torch
-from perfkit.core.spec import WorkloadSpec, parse_workload
-from perfkit.mfu.decoder_shapes import MODEL_TYPES, build_shape
+from perfkit.core.spec import ParamValue, WorkloadSpec, parse_workload
+from perfkit.mfu.decoder_shapes import MODEL_TYPES, build_shape, has_formula
 from perfkit.mfu.model_shape import AttentionLayers, ModelShape
+from perfkit.mfu.transformers_shapes import count_shape
 from perfkit.mfu.written_number import WrittenNumber, parse_count
+from perfkit.workloads.hf_config import load_config
 from perfkit.workloads.models.architectures import ARCHITECTURES, expand_architecture
 
 _HF, _GPT = "hf:", "gpt"
@@ -36,7 +39,10 @@ def resolve_model(text: str) -> tuple[ModelShape, int | None]:
     path = Path(text)
     if path.exists():
         file = path / _CONFIG_FILE if path.is_dir() else path
-        return build_shape(text, _read_config(file), str(file)), None
+        attributes = _read_config(file)
+        if has_formula(attributes):
+            return build_shape(text, attributes, str(file)), None
+        return count_shape(text, _load_config(text, str(file), {}), str(file)), None
     spec = parse_workload(text, [_GPT, *ARCHITECTURES])
     if spec.name not in (_GPT, *ARCHITECTURES) and not spec.name.startswith(_HF):
         raise make_unknown_name_error("model", spec.name, (_GPT, *ARCHITECTURES))
@@ -62,13 +68,16 @@ def shape_workload(spec: WorkloadSpec) -> tuple[ModelShape, int | None]:
         raise UsageError(f"{label}: the parameters of this workload are not counted; give --params, --layers, --width")
     config = {key: value for key, value in expanded.params.items() if key not in _BATCH_KEYS}
     argument = expanded.name.removeprefix(_HF)
+    seq_len = given if isinstance(given, int) else None
     if spec.name in ARCHITECTURES:
-        attributes: dict[str, Any] = {"model_type": MODEL_TYPES.get(argument, argument), **config}
-    else:
-        from perfkit.workloads.hf_config import load_config
-
-        attributes = load_config(argument, config).to_dict()
-    return build_shape(label, attributes, source), given if isinstance(given, int) else None
+        attributes = {"model_type": MODEL_TYPES.get(argument, argument), **config}
+        if has_formula(attributes):
+            return build_shape(label, attributes, source), seq_len
+    loaded = _load_config(label, argument, config)
+    attributes = loaded.to_dict()
+    if has_formula(attributes):
+        return build_shape(label, attributes, source), seq_len
+    return count_shape(label, loaded, source), seq_len
 
 
 def _shape_gpt(spec: WorkloadSpec) -> tuple[ModelShape, int]:
@@ -123,6 +132,16 @@ def make_typed_shape(
         attention=() if layers is None else (AttentionLayers(layers=layers),),
     )
     return shape, active
+
+
+def _load_config(name: str, argument: str, params: Mapping[str, ParamValue]) -> Any:
+    """The config of a model that only Transformers knows."""
+    try:
+        return load_config(argument, params)
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"{name}: {error} to count its parameters, or give --params, --layers and --width", id=error.id
+        ) from None
 
 
 def _read_config(file: Path) -> dict[str, Any]:

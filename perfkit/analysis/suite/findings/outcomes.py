@@ -27,7 +27,7 @@ def find_failed_claims(suite: SuiteView) -> Iterator[Finding]:
                 yield Finding(
                     id="claim.already_true",
                     severity="warning",
-                    title=f"{technique} has no effect in {variant.name}",
+                    title=_write_title(technique, "has no effect", variant),
                     variant=variant.name,
                     evidence=f"already true in the baseline: {_format_claims(failed)}",
                     action="Remove it: the workload already does this, or it does not apply.",
@@ -91,13 +91,19 @@ def _report_claims(
     return Finding(
         id=finding_id,
         severity=severity,
-        title=f"{results[0].technique} {state} in {variant.name}",
+        title=_write_title(results[0].technique, f"is {state}", variant),
         variant=variant.name,
         evidence=_format_claims(results),
         action=action,
         figures={"claims": float(len(results))},
         techniques=_list_labels(variant, results[0].technique),
     )
+
+
+def _write_title(technique: str, state: str, variant: Variant) -> str:
+    """A variant of one technique has its name."""
+    alone = len(variant.techniques) == 1
+    return f"{variant.name} {state}" if alone else f"{technique} {state} in {variant.name}"
 
 
 def _list_labels(variant: Variant, technique: str) -> tuple[str, ...]:
