@@ -184,7 +184,7 @@ def test_a_side_that_does_not_train(project: CommandLine) -> None:
 
 @pytest.mark.nightly
 def test_two_runs_that_are_there(project: CommandLine, tiny_schedule: tuple[str, ...]) -> None:
-    arguments = ("--workload", "train.py:build", "--technique", "ckpt", *tiny_schedule)
+    arguments = ("--workload", "train.py:build", "--technique", "amp", *tiny_schedule)
     for name in ("old", "new"):
         if name == "new":
             write(project.folder, "y = y + torch.softmax(y, -1) * 0")
@@ -192,7 +192,7 @@ def test_two_runs_that_are_there(project: CommandLine, tiny_schedule: tuple[str,
     result = project("check", "new", "--baseline", "old", "--exact", "--out", "out", "--json")
     assert result.returncode == 1, result.stderr
     check = json.loads(result.stdout)
-    assert [variant["variant"] for variant in check["variants"]] == ["baseline", "ckpt"]
+    assert [variant["variant"] for variant in check["variants"]] == ["baseline", "amp"]
     assert (check["before"]["label"], check["after"]["label"]) == ("old", "new")
     assert any("softmax" in suspect for suspect in check["variants"][0]["explanation"]["suspects"])
 
